@@ -1,0 +1,72 @@
+"""The console script: finds the verb, imports only its module, turns errors into messages and exit codes."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+
+# verb -> (module, what it does). The order is the order of the help page.
+VERBS = {
+    "plan": ("plan", "cells of a search space"),
+    "simulate": ("simulate", "predicted points for every cell, in virtual time"),
+    "sweep": ("sweep", "the main job: launch, replay, measure, store, report; resumes"),
+    "replay": ("replay", "only the load generator, against any OpenAI-compatible endpoint"),
+    "emulate": ("emulate", "the emulated engine as a server"),
+    "trace": ("trace", "look into, convert or synthesise trace files"),
+    "frontier": ("frontier", "the frontier of a run"),
+    "report": ("report", "a self-contained page for a run"),
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one verb. Exit codes: 0 fine, 1 the answer is no, 2 the input is wrong, 3 the environment failed."""
+    arguments = sys.argv[1:] if argv is None else argv
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        sys.stdout.write(_help())
+        return 0
+    if arguments[0] == "--version":
+        from ridgeline import __version__
+
+        sys.stdout.write(f"ridgeline {__version__}\n")
+        return 0
+    verb, rest = arguments[0], arguments[1:]
+    if verb not in VERBS:
+        near = difflib.get_close_matches(verb, VERBS, n=1)
+        sys.stderr.write(f"error: unknown verb `{verb}`\n\nhint: {_suggest(near)}\n")
+        return 2
+    return _guarded(verb, rest)
+
+
+def _guarded(verb: str, rest: list[str]) -> int:
+    from ridgeline.core.errors import RidgelineError
+
+    try:
+        module = importlib.import_module(f"ridgeline.cli.{VERBS[verb][0]}")
+        return int(module.run(rest) or 0)
+    except RidgelineError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return 130
+    except BrokenPipeError:  # the reader of our stdout went away: fine, but Python must not complain at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _suggest(near: list[str]) -> str:
+    return f"did you mean `{near[0]}`?" if near else "`ridgeline --help` lists the verbs"
+
+
+def _help() -> str:
+    width = max(map(len, VERBS))
+    lines = [f"  {verb:<{width}}  {text}" for verb, (_, text) in VERBS.items()]
+    return "Usage: ridgeline VERB [OPTIONS]\n\nFrom a search space to a frontier people can trust.\n\n" + "\n".join(
+        [*lines, "", "`ridgeline VERB --help` explains a verb. Data goes to stdout, talk to stderr.", ""]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
