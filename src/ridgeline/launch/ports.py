@@ -1,0 +1,64 @@
+"""Free loopback ports, leased so that two runs on one machine do not pick the same one."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import tempfile
+from io import TextIOWrapper
+from pathlib import Path
+from types import TracebackType
+
+from ridgeline.core.errors import EnvironmentFailed
+
+ATTEMPTS = 200
+
+
+class PortLeases:
+    """Leases ports for as long as it is open. A lease is a locked file: the kernel drops it when we die."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.gettempdir()) / f"ridgeline-ports-{os.getuid()}"
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._held: dict[int, TextIOWrapper] = {}
+
+    def lease(self) -> int:
+        """A port that is free now and that no other run holds. Raises EnvironmentFailed when none is found."""
+        for _ in range(ATTEMPTS):
+            port = _free_port()
+            if port in self._held:
+                continue
+            lock = (self._folder / str(port)).open("w")
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                lock.close()
+                continue
+            self._held[port] = lock
+            return port
+        raise EnvironmentFailed("no free loopback port was found", hint="look for servers left behind: `ss -ltnp`")
+
+    def release(self, port: int) -> None:
+        """Give one port back. The file stays: removing it would race with another run that locks it."""
+        if lock := self._held.pop(port, None):
+            lock.close()
+
+    def close(self) -> None:
+        for port in list(self._held):
+            self.release(port)
+
+    def __enter__(self) -> PortLeases:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _free_port() -> int:
+    with contextlib.closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,85 @@
+"""A service is ready when it has answered: health, the served model's name, and a real one-token request.
+
+A green health page proves little: engines are known to report healthy and to die on the first request.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ridgeline.core.deployment import Readiness
+from ridgeline.core.errors import EnvironmentFailed
+
+POLL_S = 0.05
+REQUEST_TIMEOUT_S = 60.0
+
+
+def wait_ready(
+    readiness: Readiness,
+    port: int,
+    *,
+    endpoint: str,
+    alive: Callable[[], None],
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> float:
+    """Wait until the service at loopback `port` is ready. Returns the seconds it took.
+
+    `alive` is asked between tries and raises when the process has ended. Raises EnvironmentFailed after
+    `readiness.timeout_s`, saying which of the three proofs was missing.
+    """
+    began = clock()
+    missing = "no answer on its port"
+    while clock() - began < readiness.timeout_s:
+        alive()
+        missing = _missing_proof(readiness, port, endpoint)
+        if not missing:
+            return clock() - began
+        sleep(POLL_S)
+    raise EnvironmentFailed(
+        f"the service was not ready after {readiness.timeout_s:g} s: {missing}", hint="its log shows how far it came"
+    )
+
+
+def _missing_proof(readiness: Readiness, port: int, endpoint: str) -> str:
+    """What is still missing; empty when ready."""
+    try:
+        status, _ = _request(port, "GET", readiness.path)
+        if status != 200:
+            return f"`{readiness.path}` answered {status}"
+        if not readiness.answers:
+            return ""
+        model = readiness.served_model
+        status, body = _request(port, "GET", "/v1/models")
+        names = [entry.get("id") for entry in body.get("data", [])] if status == 200 and isinstance(body, dict) else []
+        if model not in names:
+            return f"`/v1/models` answered {status} and does not list `{model}`"
+        status, body = _request(port, "POST", endpoint, _one_token(endpoint, model))
+        return "" if status == 200 else f"a one-token request answered {status}: {str(body)[:200]}"
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return f"no answer on its port ({type(error).__name__})"
+
+
+def _one_token(endpoint: str, model: str | None) -> dict[str, Any]:
+    body: dict[str, Any] = {"model": model, "max_tokens": 1, "stream": False}
+    if endpoint.endswith("/chat/completions"):
+        return body | {"messages": [{"role": "user", "content": "ready?"}]}
+    return body | {"prompt": "ready?"}
+
+
+def _request(port: int, method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=REQUEST_TIMEOUT_S)
+    try:
+        data = json.dumps(body).encode() if body is not None else None
+        connection.request(method, path, data, {"Content-Type": "application/json"} if data else {})
+        answer = connection.getresponse()
+        text = answer.read()
+        return answer.status, (
+            json.loads(text) if text.strip().startswith((b"{", b"[")) else text.decode("utf-8", "replace")
+        )
+    finally:
+        connection.close()

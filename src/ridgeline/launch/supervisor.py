@@ -1,0 +1,165 @@
+"""Starts a deployment's services in dependency order and stops them in reverse, whatever happens in between."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from types import TracebackType
+
+from ridgeline.core.deployment import Deployment, Service
+from ridgeline.core.errors import EnvironmentFailed, InputError
+from ridgeline.launch.contained import Contained
+from ridgeline.launch.ports import PortLeases
+from ridgeline.launch.readiness import wait_ready
+from ridgeline.launch.render import render_argv, render_env
+
+LAST_LINES = 12
+
+
+def start_order(deployment: Deployment) -> list[Service]:
+    """Services so that each comes after those it waits for; the written order decides ties.
+
+    Raises InputError for an unknown name or a circle in `after`.
+    """
+    names = [service.name for service in deployment.services]
+    for service in deployment.services:
+        for other in service.after:
+            if other not in names:
+                raise InputError(f"service `{service.name}` waits for `{other}`, which the deployment does not have")
+    sorter = TopologicalSorter({service.name: service.after for service in deployment.services})
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        raise InputError(f"services wait for each other in a circle: {' -> '.join(error.args[1])}") from error
+    order: list[Service] = []
+    while sorter.is_active():
+        ready = sorted(sorter.get_ready(), key=names.index)
+        order += [deployment.service(name) for name in ready]
+        sorter.done(*ready)
+    return order
+
+
+@dataclass(slots=True)
+class Running:
+    """One service that runs: its process, its ports, and how long it took to be ready (seconds)."""
+
+    service: Service
+    process: Contained
+    ports: Mapping[str, int]
+    ready_s: float | None = None
+
+
+@dataclass(slots=True)
+class Supervisor:
+    """Owns the services of one deployment. Use it as a context: leaving it leaves nothing behind."""
+
+    deployment: Deployment
+    folder: Path  # logs and working folders of the services
+    on_phase: Callable[[str, str], None] = lambda service, phase: None
+    running: dict[str, Running] = field(default_factory=dict)
+    _stack: ExitStack = field(default_factory=ExitStack)
+    _stopped: bool = False
+
+    def __enter__(self) -> Supervisor:
+        try:
+            self._start_all()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _start_all(self) -> None:
+        leases = self._stack.enter_context(PortLeases())
+        self.folder.mkdir(parents=True, exist_ok=True)
+        ports = {(s.name, name): leases.lease() for s in self.deployment.services for name in s.ports}
+        for service in start_order(self.deployment):
+            self.on_phase(service.name, "start")
+            own = {name: number for (owner, name), number in ports.items() if owner == service.name}
+            work = self.folder / f"{service.name}.work"
+            work.mkdir(exist_ok=True)
+            process = Contained(
+                render_argv(service, ports),
+                env={**os.environ, **render_env(service, ports)},
+                cwd=work,
+                log=self.folder / f"{service.name}.log",
+            )
+            self.running[service.name] = Running(service, process, own)
+            if service.readiness is not None:
+                self._await_ready(self.running[service.name])
+            self.on_phase(service.name, "ready")
+
+    def _await_ready(self, running: Running) -> None:
+        assert running.service.readiness is not None
+        try:
+            running.ready_s = wait_ready(
+                running.service.readiness,
+                next(iter(running.ports.values())),
+                endpoint=self.deployment.endpoint,
+                alive=self.check_alive,
+            )
+        except EnvironmentFailed as error:
+            raise EnvironmentFailed(f"`{running.service.name}`: {error.message}", hint=error.hint) from error
+
+    def check_alive(self) -> None:
+        """Raise EnvironmentFailed when a service has ended, with its exit code and last log lines."""
+        for name, running in self.running.items():
+            status = running.process.poll()
+            if status is not None:
+                how = f"was killed by signal {-status}" if status < 0 else f"ended with exit code {status}"
+                lines = "\n".join(f"  | {line}" for line in tail(running.process.log))
+                raise EnvironmentFailed(
+                    f"service `{name}` {how}" + (f"; its last lines:\n{lines}" if lines else ""),
+                    hint=f"the whole log is `{running.process.log}`",
+                )
+
+    def dead(self) -> str | None:
+        """Why the deployment no longer works, or None while every service runs."""
+        try:
+            self.check_alive()
+        except EnvironmentFailed as error:
+            return error.message
+        return None
+
+    def url(self, service: str | None = None) -> str:
+        """Base address of a service; of the one that takes requests when none is named."""
+        running = self.running[service or self.deployment.entry]
+        return f"http://127.0.0.1:{next(iter(running.ports.values()))}"
+
+    @property
+    def containment(self) -> dict[str, str]:
+        """Which guarantee holds for each service."""
+        return {name: running.process.containment for name, running in self.running.items()}
+
+    @property
+    def logs(self) -> dict[str, Path]:
+        return {name: running.process.log for name, running in self.running.items()}
+
+    def stop(self) -> None:
+        """Stop in reverse order: SIGTERM, each service's grace, then force. Safe to call again."""
+        if self._stopped:
+            return
+        self._stopped = True
+        for name in reversed(self.running):
+            running = self.running[name]
+            self.on_phase(name, "stop")
+            running.process.stop(running.service.stop_grace_s)
+        self._stack.close()
+
+
+def tail(log: Path, lines: int = LAST_LINES) -> list[str]:
+    """The last lines of a log, none when it cannot be read."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 16384))
+            return file.read().decode("utf-8", "replace").splitlines()[-lines:]
+    except OSError:
+        return []
