@@ -92,6 +92,7 @@ class Cell:
     arm: Arm
     concurrency: int
     where: Where | None = field(default=None, compare=False)
+    variant: str = field(default="", compare=False)  # tells arms of one label apart; part of the name, not of the cell
 
     @property
     def gpus(self) -> int:
@@ -99,8 +100,10 @@ class Cell:
 
     @cached_property
     def name(self) -> str:
-        """Readable and unique inside one expansion: `CONFIG-KEY/SCENARIO/ARM/cN`."""
-        return f"{self.benchmark.key}/{self.scenario.name}/{self.arm.label}/c{self.concurrency}"
+        """Readable and unique inside one expansion: `CONFIG-KEY/SCENARIO/ARM/cN`, with `ARM~VARIANT` where arms share
+        a label."""
+        variant = f"~{self.variant}" if self.variant else ""
+        return f"{self.benchmark.key}/{self.scenario.name}/{self.arm.label}{variant}/c{self.concurrency}"
 
     @cached_property
     def line(self) -> str:
