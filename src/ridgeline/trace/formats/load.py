@@ -1,0 +1,125 @@
+"""Loading: which format a path holds, which of its sessions are wanted, and what the corpus is then called."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ridgeline.core.errors import InputError, Problem
+from ridgeline.core.where import Where
+from ridgeline.trace.build import build_session
+from ridgeline.trace.corpus import PROFILES, Corpus
+from ridgeline.trace.formats import weka
+from ridgeline.trace.formats.source import Record, files, records
+from ridgeline.trace.session import Session
+
+Selection = tuple[int | None, int | None]  # longest context, number of sessions
+MOST_PROBLEMS = 100
+
+
+def load(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    max_context: int | None = None,
+    limit: int | None = None,
+    profile: str = "agentx",
+) -> Corpus:
+    """Sessions of a file or folder, in its order.
+
+    `format` None: told from the content. `max_context` (tokens) drops sessions whose longest request needs more, and
+    only then `limit` keeps the first so many. `profile` "aiperf-0.13" repeats that client's reading where it differs.
+    Raises InputError with every problem found: unreadable, empty or unknown input, bad records, duplicate ids, or
+    nothing left to replay.
+    """
+    path = Path(path)
+    if profile not in PROFILES:
+        raise InputError(f"unknown profile {profile!r}", hint=f"one of {', '.join(PROFILES)}")
+    for name, value in (("max_context", max_context), ("limit", limit)):
+        if value is not None and value < 1:
+            raise InputError(f"`{name}` must be at least 1, not {value}")
+    if format is not None and format not in READERS:
+        raise InputError(f"unknown trace format {format!r}", hint=f"one of {', '.join(READERS)}")
+    found = files(path)
+    corpus = READERS[format or _detect(found[0])](path, found, (max_context, limit), profile)
+    if not corpus.sessions:
+        dropped = (
+            f"; all {corpus.context_dropped} need more than {max_context} tokens" if corpus.context_dropped else ""
+        )
+        raise InputError([Problem(f"no sessions in this trace{dropped}", Where(str(path)))])
+    return corpus
+
+
+def _detect(path: Path) -> str:
+    first = next(records(path), None)
+    if first is None:
+        raise InputError([Problem("trace file is empty", Where(str(path)))])
+    return "weka"
+
+
+def _weka(path: Path, found: list[Path], selection: Selection, profile: str) -> Corpus:
+    digest = hashlib.sha256()
+    parsed, dropped = _select(found, selection, digest)
+    clock = weka.clock_of(item.trace for item in parsed)
+    reading = "each" if profile == "aiperf-0.13" else clock
+    sessions: list[Session] = []
+    problems: list[Problem] = []
+    digest.update(f"weka:{reading}".encode())
+    for item in parsed:
+        try:
+            sessions.append(build_session(weka.raw_trace(item, reading)))
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems[:MOST_PROBLEMS])
+    return Corpus(
+        sessions=tuple(sessions),
+        source=str(path),
+        format="weka",
+        digest=digest.hexdigest(),
+        clock=clock,
+        profile=profile,
+        context_dropped=dropped,
+    )
+
+
+def _select(found: list[Path], selection: Selection, digest: hashlib._Hash) -> tuple[list[weka.Parsed], int]:
+    """Parse until enough sessions fit; feed the kept text to `digest`. Returns them and how many did not fit."""
+    max_context, limit = selection
+    kept: list[weka.Parsed] = []
+    seen: dict[str, Where] = {}
+    problems: list[Problem] = []
+    dropped = 0
+    for record in _records(found):
+        try:
+            parsed = weka.parse(record)
+        except InputError as error:
+            problems += error.problems
+            if len(problems) >= MOST_PROBLEMS:
+                break
+            continue
+        name = parsed.trace.id
+        if name in seen:
+            problems.append(Problem(f"session {name!r} is already at {seen[name]}", record.where, "id"))
+            continue
+        seen[name] = record.where
+        if max_context is not None and parsed.peak > max_context:
+            dropped += 1
+            continue
+        kept.append(parsed)
+        digest.update(len(record.data).to_bytes(8, "big"))
+        digest.update(record.data)
+        if len(kept) == limit:
+            break
+    if problems:
+        raise InputError(problems[:MOST_PROBLEMS])
+    return kept, dropped
+
+
+def _records(found: list[Path]) -> Iterator[Record]:
+    for path in found:
+        yield from records(path)
+
+
+READERS: dict[str, Callable[[Path, list[Path], Selection, str], Corpus]] = {"weka": _weka}
