@@ -1,0 +1,257 @@
+"""Records in Parquet: one row a request, one column a field, times in simulated nanoseconds.
+
+In: a replay (or records as they come). Out: an Arrow table, a Parquet file, and back, exactly. The schema's metadata
+carries the version and everything of a replay that is not a record. NaN is refused; None is a null.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.ipc as ipc
+import pyarrow.parquet as pq
+
+from ridgeline.core.errors import InputError, Problem
+from ridgeline.core.record import Outcome, Phases, Record, Replay
+from ridgeline.core.where import Where
+from ridgeline.results.samples import read_samples
+
+VERSION = 1  # of the records table; documented in docs/reference/run-folder.md
+KEY = b"ridgeline.records"
+
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+_OPTIONAL_INT = {
+    "source_outer": pa.int32(),
+    "source_inner": pa.int32(),
+    "sent_ns": pa.int64(),
+    "first_byte_ns": pa.int64(),
+    "first_token_ns": pa.int64(),
+    "first_visible_ns": pa.int64(),
+    "last_token_ns": pa.int64(),
+    "end_ns": pa.int64(),
+    "status": pa.int32(),
+    "asked_prompt_tokens": pa.int64(),
+    "max_tokens": pa.int64(),
+    "prompt_tokens": pa.int64(),
+    "completion_tokens": pa.int64(),
+    "reasoning_tokens": pa.int64(),
+    "cached_tokens": pa.int64(),
+    "chunks": pa.int64(),
+    "first_chunk_tokens": pa.int64(),
+    "theoretical_hit_blocks": pa.int64(),
+    "theoretical_total_blocks": pa.int64(),
+}
+_TYPES: dict[str, pa.DataType] = {
+    "request_id": pa.int64(),
+    "phase": _TEXT,
+    "lane": pa.int32(),
+    "tree": pa.int64(),
+    "session_id": _TEXT,
+    "conversation_id": _TEXT,
+    "turn_index": pa.int32(),
+    "depth": pa.int32(),
+    "correlation_id": _TEXT,
+    "parent_correlation_id": _TEXT,
+    "source_kind": _TEXT,
+    "scheduled_ns": pa.int64(),
+    "outcome": _TEXT,
+    "error": pa.string(),
+    "flags": pa.list_(pa.string()),
+    "chunk_ns": pa.list_(pa.int64()),
+} | _OPTIONAL_INT
+_NULLABLE = {*_OPTIONAL_INT, "parent_correlation_id", "error"}
+
+FIELDS = tuple(Record.__dataclass_fields__)
+SCHEMA = pa.schema([pa.field(name, _TYPES[name], nullable=name in _NULLABLE) for name in FIELDS])
+
+
+def to_table(records: Sequence[Record]) -> pa.Table:
+    """Records as an Arrow table with `SCHEMA`. Raises TypeError or ArrowInvalid for a value its column cannot hold."""
+    arrays = [pa.array(_column(records, name), type=SCHEMA.field(name).type) for name in FIELDS]
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+def _column(records: Sequence[Record], name: str) -> list[Any]:
+    if name == "outcome":
+        return [str(record.outcome) for record in records]
+    return [getattr(record, name) for record in records]
+
+
+def from_table(table: pa.Table) -> tuple[Record, ...]:
+    """Records of a table: the exact inverse of `to_table`."""
+    columns = {name: table.column(name).to_pylist() for name in FIELDS}
+    columns["outcome"] = [Outcome(value) for value in columns["outcome"]]
+    for name in ("flags", "chunk_ns"):
+        columns[name] = [tuple(value) for value in columns[name]]
+    return tuple(Record(**dict(zip(FIELDS, row, strict=True))) for row in zip(*columns.values(), strict=True))
+
+
+def replay_metadata(replay: Replay) -> dict[str, Any]:
+    """What a replay holds beside records and samples, as plain data."""
+    return {
+        "version": VERSION,
+        "phases": msgspec.to_builtins(replay.phases),
+        "speed": replay.speed,
+        "health": dict(replay.health),
+        "settings": msgspec.to_builtins(replay.settings, str_keys=True),
+        "prompt_mode": replay.prompt_mode,
+        "aborted": replay.aborted,
+    }
+
+
+def with_metadata(table: pa.Table, metadata: Mapping[str, Any]) -> pa.Table:
+    """The table carrying replay metadata. Raises ValueError for NaN and infinity."""
+    return table.replace_schema_metadata({KEY: json.dumps(metadata, allow_nan=False).encode()})
+
+
+def metadata_of(schema: pa.Schema, file: str) -> dict[str, Any]:
+    """Replay metadata of a schema. Raises InputError for a foreign file or a newer version."""
+    raw = (schema.metadata or {}).get(KEY)
+    if raw is None:
+        raise InputError([Problem("not a Ridgeline records file: its schema names no version", Where(file))])
+    metadata: dict[str, Any] = json.loads(raw)
+    if metadata["version"] > VERSION:
+        raise InputError(
+            [
+                Problem(
+                    f"written as ridgeline.records version {metadata['version']}; this Ridgeline reads up to {VERSION}",
+                    Where(file),
+                    hint="read it with the Ridgeline that wrote it, or a newer one",
+                )
+            ]
+        )
+    return metadata
+
+
+def write_records(path: Path, replay: Replay) -> None:
+    """Write the replay's records and metadata as one Parquet file (samples go to their own, see samples.py)."""
+    _write(path, with_metadata(to_table(replay.records), replay_metadata(replay)))
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    # Times rise within a column, so delta packing is several times smaller than plain 64-bit values; a list column
+    # is named by its element's path.
+    delta = {name: "DELTA_BINARY_PACKED" for name in FIELDS if _TYPES[name] == pa.int64()}
+    delta["chunk_ns.list.element"] = "DELTA_BINARY_PACKED"
+    pq.write_table(
+        table,
+        path,
+        compression="zstd",
+        row_group_size=65_536,
+        column_encoding=delta,
+        use_dictionary=[name for name in FIELDS if _TYPES[name] == _TEXT],
+    )
+
+
+def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """The table of a records file, all columns or some; the metadata stays in its schema. Raises InputError."""
+    file = _open(path)
+    metadata_of(file.schema_arrow, str(path))
+    return file.read(columns=list(columns) if columns is not None else None)
+
+
+def read_records(path: Path, samples: Path | None = None) -> Replay:
+    """A replay from its records file, with the samples of another file when given. Raises InputError."""
+    table = read_table(path)
+    metadata = metadata_of(table.schema, str(path))
+    return Replay(
+        records=from_table(table),
+        phases=Phases(**metadata["phases"]),
+        speed=metadata["speed"],
+        samples=read_samples(samples) if samples is not None and samples.exists() else (),
+        health=metadata["health"],
+        settings=metadata["settings"],
+        prompt_mode=metadata["prompt_mode"],
+        aborted=metadata["aborted"],
+    )
+
+
+def _open(path: Path) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path, memory_map=True)
+    except FileNotFoundError as error:
+        raise InputError([Problem("no such file", Where(str(path)))]) from error
+    except pa.ArrowInvalid as error:
+        raise InputError([Problem(f"not a Parquet file: {error}", Where(str(path)))]) from error
+
+
+class RecordWriter:
+    """Writes records while a run goes on, so that a killed run keeps what it had.
+
+    A Parquet file is unreadable until its footer is written, so the rows go to an Arrow stream beside it
+    (`NAME.part`), one batch each `every` records; `finish` turns the stream into the Parquet file and removes it.
+    `recover` reads the whole batches of a stream that was cut off.
+    """
+
+    def __init__(self, path: Path, every: int = 1000) -> None:
+        self.path = path
+        self.every = every
+        self.part = part_of(path)
+        self._waiting: list[Record] = []
+        self._sink = self.part.open("wb")
+        self._writer = ipc.new_stream(self._sink, SCHEMA, options=ipc.IpcWriteOptions(emit_dictionary_deltas=False))
+
+    def write(self, records: Iterable[Record]) -> None:
+        """Take records; full batches reach the file at once."""
+        self._waiting.extend(records)
+        if len(self._waiting) >= self.every:
+            self.flush()
+
+    def flush(self) -> None:
+        """Bring everything taken so far to the disk."""
+        if self._waiting:
+            self._writer.write_table(to_table(self._waiting).combine_chunks())
+            self._waiting.clear()
+        self._sink.flush()
+        os.fsync(self._sink.fileno())
+
+    def finish(self, metadata: Mapping[str, Any]) -> None:
+        """Write the Parquet file with the replay's metadata (see `replay_metadata`) and remove the stream."""
+        self.close()
+        _write(self.path, with_metadata(recover(self.part), metadata))
+        self.part.unlink()
+
+    def close(self) -> None:
+        """Flush and close the stream, leaving it in place."""
+        if not self._sink.closed:
+            self.flush()
+            self._writer.close()
+            self._sink.close()
+
+    def __enter__(self) -> RecordWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def part_of(path: Path) -> Path:
+    """Where a `RecordWriter` for `path` keeps its stream."""
+    return path.with_name(path.name + ".part")
+
+
+def recover(part: Path) -> pa.Table:
+    """Every whole batch of a record stream, cut off or not. Raises InputError when not even its head is there."""
+    batches: list[pa.RecordBatch] = []
+    with part.open("rb") as source:
+        try:
+            reader = ipc.open_stream(source)
+        except (pa.ArrowInvalid, EOFError, OSError) as error:
+            raise InputError([Problem(f"not a record stream: {error}", Where(str(part)))]) from error
+        while True:
+            try:
+                batches.append(reader.read_next_batch())
+            except StopIteration:
+                break
+            except (pa.ArrowInvalid, OSError):  # the batch that was being written when the run was killed
+                break
+    return pa.Table.from_batches(batches, schema=SCHEMA).unify_dictionaries()

@@ -1,0 +1,97 @@
+"""Scrapes of server metrics in Parquet: one row a value, so that any query engine can read them.
+
+In: server samples. Out: a Parquet file and back. A failed scrape is one row without a name (a gap, not zeros); a
+series that said NaN at a scrape has no row for it, because NaN is how Prometheus writes "no value".
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ridgeline.core.errors import InputError, Problem
+from ridgeline.core.record import ServerSample
+from ridgeline.core.where import Where
+
+VERSION = 1
+KEY = b"ridgeline.samples"
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+SCHEMA = pa.schema(
+    [
+        pa.field("sample", pa.int64(), nullable=False),  # serial of the scrape: rows of one scrape share it
+        pa.field("at_ns", pa.int64(), nullable=False),
+        pa.field("endpoint", _TEXT, nullable=False),
+        pa.field("ok", pa.bool_(), nullable=False),
+        pa.field("name", _TEXT),  # `name{label="v",...}`; null on the one row of a failed or empty scrape
+        pa.field("value", pa.float64()),
+    ],
+    metadata={KEY: json.dumps({"version": VERSION}).encode()},
+)
+
+
+def to_table(samples: Sequence[ServerSample]) -> pa.Table:
+    """Samples in long form, in their order."""
+    serial: list[int] = []
+    names: list[str | None] = []
+    values: list[float | None] = []
+    for number, sample in enumerate(samples):
+        items: list[tuple[str | None, float | None]] = [
+            (name, value) for name, value in (sample.values or {}).items() if not math.isnan(value)
+        ]
+        for name, value in items or [(None, None)]:
+            serial.append(number)
+            names.append(name)
+            values.append(value)
+    rows = np.array(serial, dtype=np.int64)
+    arrays = [
+        pa.array(rows),
+        pa.array(np.array([sample.at_ns for sample in samples], dtype=np.int64)[rows]),
+        pa.array([sample.endpoint for sample in samples], type=_TEXT).take(pa.array(rows)),
+        pa.array(np.array([sample.values is not None for sample in samples], dtype=bool)[rows]),
+        pa.array(names, type=_TEXT),
+        pa.array(values, type=pa.float64()),
+    ]
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+def from_table(table: pa.Table) -> tuple[ServerSample, ...]:
+    """The inverse of `to_table`, but for NaN values."""
+    columns = [table.column(field.name).to_pylist() for field in SCHEMA]
+    found: list[tuple[int, str, dict[str, float] | None]] = []
+    last = -1
+    for serial, at_ns, endpoint, ok, name, value in zip(*columns, strict=True):
+        if serial != last:
+            found.append((at_ns, endpoint, {} if ok else None))
+            last = serial
+        values = found[-1][2]
+        if values is not None and name is not None:
+            values[name] = value
+    return tuple(ServerSample(at_ns=at, endpoint=endpoint, values=values) for at, endpoint, values in found)
+
+
+def write_samples(path: Path, samples: Sequence[ServerSample]) -> None:
+    """Write samples as one Parquet file."""
+    pq.write_table(to_table(samples), path, compression="zstd")
+
+
+def read_samples(path: Path) -> tuple[ServerSample, ...]:
+    """Samples of a file. Raises InputError for a foreign file or a newer version."""
+    try:
+        table = pq.read_table(path, memory_map=True)
+    except FileNotFoundError as error:
+        raise InputError([Problem("no such file", Where(str(path)))]) from error
+    except pa.ArrowInvalid as error:
+        raise InputError([Problem(f"not a Parquet file: {error}", Where(str(path)))]) from error
+    raw = (table.schema.metadata or {}).get(KEY)
+    if raw is None or json.loads(raw)["version"] > VERSION:
+        said = "names no version" if raw is None else f"has version {json.loads(raw)['version']}"
+        raise InputError(
+            [Problem(f"its schema {said}; this Ridgeline reads ridgeline.samples up to {VERSION}", Where(str(path)))]
+        )
+    return from_table(table)
