@@ -1,0 +1,423 @@
+"""Drives a pacing machine against a real endpoint, on one event loop, and returns what happened.
+
+The loop's only work during the measured window is: hand due requests to the kernel, stamp what comes back, and tell
+the pacing machine what ended. Decoding is deferred: reads are kept as (bytes, stamp) pairs, and every 20 ms a pump
+decodes what has gathered, in slices of at most 0.3 ms between which the loop polls its sockets; when an answer ends,
+the little that is left of it is decoded before its end is reported, because the pacing machine must know the outcome
+(its time is the stamp of the last byte, so a late report moves nothing but a send that is due at once). So no stamp
+waits for more than a slice, memory holds the bytes of 20 ms and not of the whole run, and nothing is left to do at the
+end. A decoding thread was rejected: it takes the interpreter for up to 5 ms at a time on the very core that stamps. A
+decoding process was rejected: copying the bytes to it costs more than the scan.
+
+Sending: a request counts as sent when its last byte is with the kernel; `scheduled_ns` is the machine's wish, and the
+difference is measured (health.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import math
+import resource
+import time
+import uuid
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ridgeline.core.clock import ScaledClock
+from ridgeline.core.record import Outcome, Record, Replay
+from ridgeline.replay.alarm import Alarm
+from ridgeline.replay.connection import Exchange
+from ridgeline.replay.endpoint import Endpoint
+from ridgeline.replay.health import Health
+from ridgeline.replay.http import Client
+from ridgeline.replay.openai_stream import Ending, ResponseDecoder
+from ridgeline.replay.progress import Progress, Tally
+from ridgeline.replay.recording import make_record
+from ridgeline.replay.scrape import Scraper
+from ridgeline.trace.pacing.api import Pacer, Send
+from ridgeline.trace.prompts.api import PromptSource
+
+_PUMP_S = 0.02
+_SLICE_NS = 300_000
+_ALIVE_S = 0.25
+
+Alive = Callable[[], "bool | str"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySettings:
+    """How a replay is run, apart from what is sent and when. Real seconds.
+
+    `keep_records` False: records go only to `on_record`, and `Replay.records` is empty, so that memory stays flat.
+    """
+
+    progress_s: float = 1.0
+    keep_records: bool = True
+    scrape_urls: tuple[str, ...] = ()  # metrics pages of the servers
+    scrape_s: float = 1.0
+    stored: Mapping[str, Any] | None = None  # anything else to store with the result
+
+
+def run_replay(
+    pacer: Pacer,
+    prompts: PromptSource,
+    endpoint: Endpoint,
+    *,
+    speed: float = 1.0,
+    settings: ReplaySettings | None = None,
+    on_record: Callable[[Record], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    alive: Alive | None = None,
+) -> Replay:
+    """`replay` for callers without an event loop: makes one (uvloop) and blocks until the replay is over."""
+    import uvloop
+
+    async def main() -> Replay:
+        return await replay(
+            pacer,
+            prompts,
+            endpoint,
+            clock=ScaledClock.start(speed),
+            settings=settings,
+            on_record=on_record,
+            on_progress=on_progress,
+            alive=alive,
+        )
+
+    return uvloop.run(main())
+
+
+async def replay(
+    pacer: Pacer,
+    prompts: PromptSource,
+    endpoint: Endpoint,
+    *,
+    clock: ScaledClock | None = None,
+    settings: ReplaySettings | None = None,
+    on_record: Callable[[Record], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    alive: Alive | None = None,
+) -> Replay:
+    """Run `pacer` to its end against `endpoint`.
+
+    `on_record` gets every record as its request ends, in that order; `on_progress` a `Progress` every
+    `settings.progress_s`; both run on the loop and must be quick. `alive` is asked four times a second, and after a
+    failed connection: True goes on, False or a text (the reason) ends the replay at once with `Replay.aborted` set.
+
+    Raises EnvironmentFailed when the endpoint's host cannot be resolved. A server that refuses connections is not an
+    exception: its requests become records with outcome `client_error`.
+    """
+    drive = _Drive(pacer, prompts, endpoint, clock or ScaledClock.start(), settings or ReplaySettings())
+    drive.on_record, drive.on_progress, drive.alive = on_record, on_progress, alive
+    with _quiet_collector():
+        return await drive.run()
+
+
+class _Flight:
+    """A request under way."""
+
+    __slots__ = ("decoder", "exchange", "send")
+
+    def __init__(self, send: Send) -> None:
+        self.send = send
+        self.exchange: Exchange | None = None
+        self.decoder: ResponseDecoder | None = None
+
+    def decode(self) -> None:
+        """Feed the decoder what has arrived since."""
+        exchange = self.exchange
+        assert exchange is not None
+        if not exchange.parts:
+            return
+        if self.decoder is None:
+            self.decoder = ResponseDecoder(exchange.status or 0, exchange.header(b"content-type") or "")
+        parts, exchange.parts = exchange.parts, []
+        feed = self.decoder.feed
+        for data, at in parts:
+            feed(data, at)
+
+
+class _Drive:
+    """One replay: everything runs in callbacks of one loop, so nothing here needs a lock."""
+
+    def __init__(
+        self, pacer: Pacer, prompts: PromptSource, endpoint: Endpoint, clock: ScaledClock, settings: ReplaySettings
+    ) -> None:
+        self.on_record: Callable[[Record], None] | None = None
+        self.on_progress: Callable[[Progress], None] | None = None
+        self.alive: Alive | None = None
+        self._pacer, self._prompts, self._clock, self._settings = pacer, prompts, clock, settings
+        self._endpoint = endpoint
+        self._loop = asyncio.get_running_loop()
+        self._client = Client(endpoint, prompts.endpoint)
+        self._alarm = Alarm(self._loop, self._step)
+        self._health = Health(self._loop, clock)
+        self._tally = Tally()
+        self._scraper = Scraper(settings.scrape_urls, settings.scrape_s, clock) if settings.scrape_urls else None
+        self._over: asyncio.Future[None] = self._loop.create_future()
+        self._flights: dict[int, _Flight] = {}
+        self._busy_lanes: Counter[int] = Counter()
+        self._lanes: set[int] = set()
+        self._records: list[Record] = []
+        self._sent = 0
+        self._step_due = False
+        self._aborted: str | None = None
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        # A version-4 UUID whose last part counts requests: unique in the world, and found again from the record.
+        self._request_prefix = str(uuid.uuid4())[:24]
+
+    async def run(self) -> Replay:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        self._loop.set_exception_handler(self._on_bug)
+        try:
+            await self._client.open()
+            self._health.start()
+            if self._scraper:
+                self._scraper.start()
+            self._every("alive", _ALIVE_S, self._ask_alive)
+            self._every("pump", _PUMP_S, self._pump)
+            if self.on_progress is not None:
+                self._every("progress", self._settings.progress_s, self._show)
+            self._pacer.begin(self._clock.now_ns())
+            self._step()
+            await self._over
+        finally:
+            for timer in self._timers.values():
+                timer.cancel()
+            self._alarm.close()
+            self._health.stop()
+            self._over.cancel()  # records of what is cancelled now must not step the machine again
+            await self._client.close()
+            self._loop.set_exception_handler(None)
+            samples = self._scraper.stop() if self._scraper else ()
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        if self.on_progress is not None:
+            self.on_progress(self._progress())
+        extra = {
+            "sockets_peak": float(self._client.sockets_peak),
+            "sockets_limit": float(hard),
+            "connections_made": float(self._client.connections_made),
+        }
+        return Replay(
+            records=tuple(sorted(self._records, key=lambda record: record.request_id)),
+            phases=self._pacer.phases,
+            speed=self._clock.speed,
+            samples=samples,
+            health=self._health.summary(extra),
+            settings={
+                **(self._settings.stored or {}),
+                "endpoint": {**asdict(self._endpoint), "headers": sorted(self._endpoint.headers)},
+                "request_id_prefix": self._request_prefix,
+            },
+            prompt_mode=self._prompts.mode,
+            aborted=self._aborted or self._pacer.aborted,
+        )
+
+    # -- the machine -----------------------------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        """Ask the machine what to do now, do it, and set the alarm for its next wish."""
+        self._step_due = False
+        if self._over.done():
+            return
+        try:
+            actions = self._pacer.advance(self._clock.now_ns())
+            for send_id in actions.cancels:
+                if (flight := self._flights.get(send_id)) is not None and flight.exchange is not None:
+                    self._client.cancel(flight.exchange, "cancelled at the end of the grace period")
+            for send in actions.sends:
+                self._send(send)
+            if self._pacer.aborted is not None:
+                self._stop(self._pacer.aborted)
+            elif self._pacer.finished and not self._flights:
+                self._finish()
+            elif (at := self._pacer.next_at()) is not None:
+                self._alarm.set(self._monotonic(at))
+            else:
+                self._alarm.set(None)
+        except Exception as error:
+            self._give_up(error)
+
+    def _step_soon(self) -> None:
+        """Step once after the answers of this turn of the loop, however many ended."""
+        if not self._step_due:
+            self._step_due = True
+            self._loop.call_soon(self._step)
+
+    def _send(self, send: Send) -> None:
+        flight = _Flight(send)
+        self._flights[send.id] = flight
+        self._busy_lanes[send.lane] += 1
+        self._lanes.add(send.lane)
+        self._sent += 1
+        stream = send.correlation_id
+        headers = (
+            f"X-Request-ID: {self._request_prefix}{send.id:012x}\r\n"
+            f"X-Correlation-ID: {stream}\r\nX-Session-ID: {stream}\r\n"
+        ).encode()
+        flight.exchange = self._client.send(headers, self._prompts.body(send), self._on_sent, self._on_end, flight)
+
+    def _on_sent(self, exchange: Exchange) -> None:
+        flight: _Flight = exchange.tag
+        assert exchange.sent_ns is not None
+        try:
+            self._pacer.sent(flight.send.id, self._clock.at(exchange.sent_ns))
+        except Exception as error:
+            self._give_up(error)
+
+    def _on_end(self, exchange: Exchange) -> None:
+        flight: _Flight = exchange.tag
+        send = flight.send
+        self._client.finished(exchange)
+        try:
+            flight.exchange = exchange
+            record = self._record(flight, exchange)
+            del self._flights[send.id]
+            self._busy_lanes[send.lane] -= 1
+            if not self._busy_lanes[send.lane]:
+                del self._busy_lanes[send.lane]
+            self._health.note(record)
+            self._tally.note(record)
+            if self._settings.keep_records:
+                self._records.append(record)
+            if self.on_record is not None:
+                self.on_record(record)
+            if self._over.done():
+                return
+            assert record.end_ns is not None
+            self._pacer.completed(send.id, record.end_ns, record.outcome)
+            if record.outcome is Outcome.CLIENT_ERROR:
+                self._loop.call_soon(self._ask_alive)
+        except Exception as error:
+            self._give_up(error)
+            return
+        self._step_soon()
+
+    def _record(self, flight: _Flight, exchange: Exchange) -> Record:
+        flight.decode()
+        decoder = flight.decoder or ResponseDecoder(exchange.status or 0, exchange.header(b"content-type") or "")
+        assert exchange.ending is not None
+        ending = exchange.ending
+        if ending is Ending.CANCELLED and self._aborted is not None and self._pacer.aborted is None:
+            ending = Ending.UNSENT  # the server died under it: that is no orderly cancel
+        return make_record(flight.send, exchange, decoder.close(ending, exchange.reason), self._clock)
+
+    def _stop(self, reason: str) -> None:
+        """End the replay now: everything in flight is cancelled and recorded."""
+        if self._over.done():
+            return
+        self._aborted = reason
+        self._alarm.set(None)
+        for flight in list(self._flights.values()):
+            if flight.exchange is not None:
+                self._client.cancel(flight.exchange, reason)
+        self._finish()
+
+    def _finish(self) -> None:
+        if not self._over.done():
+            self._over.set_result(None)
+
+    def _give_up(self, error: Exception) -> None:
+        """A bug in a callback must end the replay, not hang it."""
+        if not self._over.done():
+            self._over.set_exception(error)
+
+    def _on_bug(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An exception in a transport's callback would only be logged, and its request never end."""
+        error = context.get("exception")
+        self._give_up(error if isinstance(error, Exception) else RuntimeError(context.get("message", "loop error")))
+
+    def _monotonic(self, simulated_ns: int) -> int:
+        """The first monotonic reading at which the clock shows `simulated_ns`."""
+        if self._clock.speed == 1.0:
+            return self._clock.origin_ns + simulated_ns
+        return self._clock.origin_ns + math.ceil(simulated_ns / self._clock.speed)
+
+    # -- around it -------------------------------------------------------------------------------------------------
+
+    def _every(self, name: str, seconds: float, work: Callable[[], None]) -> None:
+        def again() -> None:
+            self._timers[name] = self._loop.call_later(seconds, again)
+            try:
+                work()
+            except Exception as error:
+                self._give_up(error)
+
+        self._timers[name] = self._loop.call_later(seconds, again)
+
+    def _pump(self) -> None:
+        """Decode what has gathered, a slice at a time."""
+        waiting = deque(flight for flight in self._flights.values() if flight.exchange and flight.exchange.parts)
+        self._pump_slice(waiting)
+
+    def _pump_slice(self, waiting: deque[_Flight]) -> None:
+        until = time.monotonic_ns() + _SLICE_NS
+        try:
+            while waiting:
+                waiting.popleft().decode()
+                if time.monotonic_ns() > until:
+                    self._loop.call_soon(self._pump_slice, waiting)
+                    return
+        except Exception as error:
+            self._give_up(error)
+
+    def _ask_alive(self) -> None:
+        if self.alive is None or self._over.done():
+            return
+        answer = self.alive()
+        if answer is not True:
+            self._stop(answer or "the server process is gone")
+
+    def _show(self) -> None:
+        assert self.on_progress is not None
+        self.on_progress(self._progress())
+
+    def _progress(self) -> Progress:
+        now, phases = self._clock.now_ns(), self._pacer.phases
+        phase, measured_s = "warmup", 0.0
+        if phases.profiling_start_ns is not None:
+            end = phases.profiling_end_ns
+            phase = "profiling" if end is None or now < end else "drain"
+            measured_s = ((now if end is None else min(now, end)) - phases.profiling_start_ns) / 1e9
+        requests, tokens = self._tally.rates(measured_s)
+        ttft_p50, ttft_p99, itl_p50, itl_p99 = self._tally.spread()
+        return Progress(
+            at_s=now / 1e9,
+            phase=phase,
+            lanes=len(self._lanes),
+            lanes_in_flight=len(self._busy_lanes),
+            in_flight=len(self._flights),
+            sent=self._sent,
+            done=self._tally.done,
+            outcomes=dict(self._tally.outcomes),
+            output_tokens=self._tally.output_tokens,
+            requests_per_s=requests,
+            output_tokens_per_s=tokens,
+            ttft_p50_s=ttft_p50,
+            ttft_p99_s=ttft_p99,
+            itl_p50_s=itl_p50,
+            itl_p99_s=itl_p99,
+            send_lag_p99_s=self._health.send_lag_p99_s(),
+            errors=dict(self._tally.errors.most_common(5)),
+        )
+
+
+@contextmanager
+def _quiet_collector() -> Iterator[None]:
+    """Keep the garbage collector from walking the loaded sessions and the gathered records in mid-window: what exists
+    is frozen, young objects are still collected, and the full collection (tens of milliseconds on a large heap) is put
+    off to the end. The client makes no cycles that live longer than a connection."""
+    thresholds = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 1_000_000)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()

@@ -1,0 +1,94 @@
+"""Is the client itself the bottleneck? What it measures about itself, and the judgement.
+
+Lags are in simulated seconds, like the latencies they could distort.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from array import array
+from collections.abc import Mapping
+
+from ridgeline.core.clock import ScaledClock
+from ridgeline.core.record import Outcome, Record
+from ridgeline.replay.alarm import Alarm
+
+CLIENT_LIMITED = "client-limited"
+LAG_SHARE_LIMIT = 0.05  # of the median time to first token; above it the client, not the server, shapes the result
+_BEAT_S = 0.05
+
+
+def quantile(ordered: array[int] | list[int] | list[float], share: float) -> float | None:
+    """Linear interpolation at share * (n - 1) in sorted values, None for none."""
+    if not ordered:
+        return None
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def client_limited(send_lag_p99: float | None, median_ttft: float | None) -> bool:
+    """Requests went out so late that the sending distorts what is measured. Both in the same unit."""
+    return send_lag_p99 is not None and median_ttft is not None and send_lag_p99 > LAG_SHARE_LIMIT * median_ttft
+
+
+class Health:
+    """Watches the loop from `start` to `stop`; is told every record."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: ScaledClock) -> None:
+        self._clock = clock
+        self._alarm = Alarm(loop, self._beat)
+        self._due = 0
+        self._loop_lags = array("q")  # real ns
+        self._send_lags = array("q")  # simulated ns, measured window only
+        self._ttfts = array("q")
+        self._wall = self._cpu = 0.0
+
+    def start(self) -> None:
+        self._wall, self._cpu = time.monotonic(), time.process_time()
+        self._arm()
+
+    def stop(self) -> None:
+        self._alarm.close()
+
+    def note(self, record: Record) -> None:
+        """Take one finished request into account; warm-up does not count."""
+        if record.phase != "profiling" or record.sent_ns is None:
+            return
+        self._send_lags.append(max(0, record.sent_ns - record.scheduled_ns))
+        if record.outcome is Outcome.OK and record.first_token_ns is not None:
+            self._ttfts.append(record.first_token_ns - record.sent_ns)
+
+    def send_lag_p99_s(self) -> float | None:
+        found = quantile(sorted(self._send_lags[-2000:]), 0.99)
+        return None if found is None else found / 1e9
+
+    def summary(self, extra: Mapping[str, float]) -> dict[str, float]:
+        """What `Replay.health` holds. Values that could not be measured are absent."""
+        wall = time.monotonic() - self._wall
+        lags, ttfts = sorted(self._send_lags), sorted(self._ttfts)
+        loop_lags = [lag * self._clock.speed for lag in sorted(self._loop_lags)]
+        found: dict[str, float | None] = {
+            **_spread("send_lag", lags),
+            **_spread("loop_lag", loop_lags),
+            "cpu_share": (time.process_time() - self._cpu) / wall if wall > 0 else None,
+        }
+        limited = client_limited(quantile(lags, 0.99), quantile(ttfts, 0.5))
+        found["client_limited"] = float(limited) if lags and ttfts else None
+        return {name: value for name, value in found.items() if value is not None} | dict(extra)
+
+    def _arm(self) -> None:
+        self._due = time.monotonic_ns() + round(_BEAT_S * 1e9)
+        self._alarm.set(self._due)
+
+    def _beat(self) -> None:
+        self._loop_lags.append(max(0, time.monotonic_ns() - self._due))
+        self._arm()
+
+
+def _spread(name: str, ordered: list[int] | list[float]) -> dict[str, float | None]:
+    shares = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+    found = {key: quantile(ordered, share) for key, share in shares.items()}
+    return {f"{name}_{key}_s": None if value is None else value / 1e9 for key, value in found.items()}

@@ -1,0 +1,332 @@
+"""Decodes one answer of an OpenAI-compatible server: `feed(data, at_ns)`, then `close()` once, giving an `Answer`.
+
+It is given body bytes with the time of the read that brought them, in any split, and never raises on content. What
+stops which clock (design/what-stops-ttft.md): the first body byte, the first generated token of any kind, the first
+visible one. Role-only, empty and usage chunks and [DONE] are not tokens. A body that opens with `{` is a whole JSON
+object, whatever its content type says.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from ridgeline.core.record import Outcome
+from ridgeline.replay.chunks import Oddity, Piece, error_of, is_overflow, message_of, pieces
+from ridgeline.replay.sse import Event, EventStream
+from ridgeline.replay.template import Template, learn
+from ridgeline.replay.usage import Usage, usages
+
+_decode = msgspec.json.Decoder().decode
+_BOM = b"\xef\xbb\xbf"
+_LEARNING_ATTEMPTS = 4  # reasoning, then text, then a tool call: a few shapes per answer, not one per event
+_ERROR_LENGTH = 500  # characters of a server's own words worth keeping
+
+
+class Ending(Enum):
+    """How the transfer ended, as the transport saw it."""
+
+    COMPLETE = "complete"  # the message is whole by HTTP's rules
+    CUT = "cut"  # the connection closed in mid-message
+    RESET = "reset"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    PROTOCOL = "protocol"  # the bytes were not HTTP
+    UNSENT = "unsent"  # no connection, or it broke before an answer began
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What an answer said and when. Times are those given to `feed`. Per choice where there may be several."""
+
+    outcome: Outcome
+    error: str | None = None
+    flags: tuple[str, ...] = ()
+    first_byte_ns: int | None = None
+    first_token_ns: int | None = None
+    first_visible_ns: int | None = None
+    last_token_ns: int | None = None
+    chunk_ns: list[int] = field(default_factory=list)  # arrival of every content event
+    chunk_tokens: tuple[int | None, ...] = ()  # tokens of each content event, when the server tells; else empty
+    usage: Usage = field(default_factory=Usage)
+    texts: dict[int, str] = field(default_factory=dict)  # visible text by choice
+    hidden: dict[int, str] = field(default_factory=dict)  # reasoning and tool calls by choice
+    choice_first_token_ns: dict[int, int] = field(default_factory=dict)
+    finish_reasons: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def first_chunk_tokens(self) -> int | None:
+        return self.chunk_tokens[0] if self.chunk_tokens else None
+
+    @property
+    def visible_tokens(self) -> int | None:
+        """Completion tokens less reasoning tokens, never below zero (some servers state more reasoning than output)."""
+        if self.usage.completion_tokens is None:
+            return None
+        return max(0, self.usage.completion_tokens - (self.usage.reasoning_tokens or 0))
+
+
+class ResponseDecoder:
+    """One answer. `status` and `content_type` are those of its head."""
+
+    __slots__ = (
+        "_attempts", "_body", "_chunk_ns", "_chunk_tokens", "_content_type", "_done", "_error", "_finish", "_first",
+        "_first_byte", "_first_visible", "_flags", "_hidden", "_last_byte", "_no_completion", "_status", "_stream",
+        "_template", "_texts", "_usage", "_whole",
+    )  # fmt: skip
+
+    def __init__(self, status: int = 200, content_type: str = "text/event-stream") -> None:
+        self._status = status
+        self._content_type = content_type
+        self._body: list[bytes] = []  # bytes not yet known to be an event stream
+        self._whole = status // 100 != 2  # known to be something else
+        self._no_completion = False  # a success by its status, but its body is an error or something else altogether
+        self._stream: EventStream | None = None
+        self._template: Template | None = None
+        self._attempts = _LEARNING_ATTEMPTS
+        self._first_byte: int | None = None
+        self._last_byte = 0
+        self._first_visible: int | None = None
+        self._chunk_ns: list[int] = []
+        self._chunk_tokens: list[int | None] | None = None  # a list once the server has told any
+        self._first: dict[int, int] = {}
+        self._texts: dict[int, list[str | bytes]] = {}
+        self._hidden: dict[int, list[str | bytes]] = {}
+        self._finish: dict[int, str] = {}
+        self._usage = Usage()
+        self._error: str | None = None
+        self._done = False
+        self._flags: set[str] = set()
+
+    def feed(self, data: bytes, at_ns: int) -> None:
+        """Take body bytes that arrived in one read at `at_ns`."""
+        if not data:
+            return
+        if self._first_byte is None:
+            self._first_byte = at_ns
+        if self._stream is None:
+            self._body.append(data)
+            self._last_byte = at_ns
+            if self._whole or not self._is_stream():
+                return
+            data = b"".join(self._body)
+            self._body.clear()
+            self._stream = EventStream()
+        template = self._template
+        for event in self._stream.feed(data):
+            if template is not None and not self._done and not event.name:
+                text = template.text(event.data)
+                if text is not None:
+                    (self._texts if template.visible else self._hidden)[template.choice].append(text)
+                    if template.visible and self._first_visible is None:
+                        self._first_visible = at_ns
+                    self._content(at_ns, None)
+                    continue
+            self._event(event, at_ns)
+            template = self._template
+
+    def close(self, ending: Ending = Ending.COMPLETE, reason: str | None = None) -> Answer:
+        """The answer, once the transfer has ended in the way `ending` says (`reason`: the transport's own words)."""
+        if self._stream is None:
+            self._read_whole(b"".join(self._body), ending)
+        elif not self._done and (pending := self._stream.pending) is not None:
+            if pending.strip() == b"[DONE]":
+                self._done = True
+            else:
+                self._flags.add("partial_event")
+        outcome, error = self._verdict(ending, reason)
+        usage = self._usage
+        if usage.completion_tokens is not None and (usage.reasoning_tokens or 0) > usage.completion_tokens:
+            self._flags.add("reasoning_over_completion")
+        if len(set(self._chunk_ns)) < len(self._chunk_ns):
+            self._flags.add("coalesced")
+        return Answer(
+            outcome=outcome,
+            error=error,
+            flags=tuple(sorted(self._flags)),
+            first_byte_ns=self._first_byte,
+            first_token_ns=self._chunk_ns[0] if self._chunk_ns else None,
+            first_visible_ns=self._first_visible,
+            last_token_ns=self._chunk_ns[-1] if self._chunk_ns else None,
+            chunk_ns=self._chunk_ns,
+            chunk_tokens=tuple(self._chunk_tokens or ()),
+            usage=usage,
+            texts=_joined(self._texts),
+            hidden=_joined(self._hidden),
+            choice_first_token_ns=self._first,
+            finish_reasons=self._finish,
+        )
+
+    def _is_stream(self) -> bool:
+        """Whether the body is an event stream: told by its first byte that is not blank, a byte order mark aside."""
+        body = b"".join(self._body)
+        if _BOM.startswith(body):
+            return False  # undecided
+        opening = body.removeprefix(_BOM).lstrip()[:1]
+        self._whole = opening in (b"{", b"[", b"<")
+        return not self._whole and opening != b""
+
+    def _event(self, event: Event, at_ns: int) -> None:
+        if self._done:
+            self._flags.add("after_done")
+            return
+        data = event.data
+        if len(data) < 16 and data.strip() == b"[DONE]":
+            self._done = True
+            return
+        try:
+            chunk = _parse(data)
+        except ValueError:
+            self._fail(_excerpt(data) if event.name == b"error" else f"event is not JSON: {_excerpt(data)}")
+            return
+        if event.name == b"error":
+            self._fail((error_of(chunk) if isinstance(chunk, dict) else None) or message_of(chunk))
+        elif isinstance(chunk, dict):
+            self._chunk(chunk, at_ns)
+            # From the second content event on: one-token answers never pay for a template.
+            if len(self._chunk_ns) > 1 and self._attempts and self._error is None:
+                self._attempts -= 1
+                self._template = learn(data, chunk) or self._template
+        else:
+            self._flags.add("odd_event")
+
+    def _chunk(self, chunk: dict[str, Any], at_ns: int) -> None:
+        if (error := error_of(chunk)) is not None:
+            self._fail(error)
+            return
+        before = self._usage.completion_tokens
+        for usage in usages(chunk):
+            self._usage = self._usage.updated(usage)
+        told: int | None = None
+        generated = False
+        for piece in pieces(chunk):
+            if isinstance(piece, Oddity):
+                self._flags.add(piece.flag)
+                continue
+            if piece.finish_reason:
+                self._finish[piece.choice] = piece.finish_reason
+            if self._keep(piece, at_ns):
+                generated = True
+                if piece.tokens is not None:
+                    told = (told or 0) + piece.tokens
+        if generated:
+            after = self._usage.completion_tokens
+            if told is None and after is not None and (before is not None or not self._chunk_ns):
+                told = after - (before or 0)  # usage in every chunk: the step is this chunk's tokens
+            self._content(at_ns, told)
+
+    def _keep(self, piece: Piece, at_ns: int) -> bool:
+        """Store a piece's text. True when it holds generated text."""
+        texts = self._texts.setdefault(piece.choice, [])
+        hidden = self._hidden.setdefault(piece.choice, [])
+        if not (piece.visible or piece.hidden):
+            return False
+        self._first.setdefault(piece.choice, at_ns)
+        if piece.hidden:
+            hidden.append(piece.hidden)
+        if piece.visible:
+            texts.append(piece.visible)
+            if self._first_visible is None:
+                self._first_visible = at_ns
+        return True
+
+    def _content(self, at_ns: int, tokens: int | None) -> None:
+        if tokens is not None and self._chunk_tokens is None:
+            self._chunk_tokens = [None] * len(self._chunk_ns)
+        self._chunk_ns.append(at_ns)
+        if self._chunk_tokens is not None:
+            self._chunk_tokens.append(tokens)
+
+    def _read_whole(self, body: bytes, ending: Ending) -> None:
+        """A body that is one JSON object, or not even that."""
+        if self._status // 100 != 2:
+            self._error = _error_text(body)
+            return
+        text = body.removeprefix(_BOM).strip()
+        if not text or ending is not Ending.COMPLETE:
+            return
+        try:
+            chunk = _parse(text)
+        except ValueError:
+            chunk = None
+        if isinstance(chunk, dict) and "choices" in chunk and error_of(chunk) is None:
+            self._chunk(chunk, self._last_byte)
+            self._done = True  # a whole object needs no [DONE]
+            return
+        self._no_completion = True
+        error = error_of(chunk) if isinstance(chunk, dict) else None
+        self._fail(error or f"the body ({self._content_type or 'of no type'}) is no completion: {_excerpt(body)}")
+
+    def _fail(self, message: str) -> None:
+        if self._error is None:
+            self._error = message[:_ERROR_LENGTH]
+
+    def _verdict(self, ending: Ending, reason: str | None) -> tuple[Outcome, str | None]:
+        """One outcome. What we or the network did comes first, then the server's own word, then what is missing."""
+        if ending is Ending.CANCELLED:
+            return Outcome.CANCELLED, reason
+        if ending is Ending.TIMEOUT:
+            return Outcome.TIMEOUT, reason
+        if ending is Ending.UNSENT:
+            return Outcome.CLIENT_ERROR, reason
+        if self._error is not None and is_overflow(self._error):
+            return Outcome.OVERFLOW, self._error
+        if ending is Ending.PROTOCOL:
+            return Outcome.STREAM_ERROR, reason
+        if self._status // 100 != 2 or self._no_completion:
+            return Outcome.HTTP_ERROR, self._error or f"HTTP {self._status}"
+        if self._error is not None:
+            return Outcome.STREAM_ERROR, self._error
+        if ending is Ending.RESET and not self._done:
+            return Outcome.CLIENT_ERROR, reason
+        if not self._done:
+            if not self._finish and (self._stream is not None or ending is not Ending.COMPLETE):
+                return Outcome.TRUNCATED, reason or "the stream ended without finish_reason and without [DONE]"
+            if self._finish:
+                self._flags.add("missing_done")
+        elif not self._finish:
+            self._flags.add("missing_finish_reason")
+        if not self._chunk_ns:
+            if not self._usage.completion_tokens:
+                return Outcome.EMPTY, "no generated token"
+            self._flags.add("no_text")  # tokens were generated, none of them had text
+        return Outcome.OK, None
+
+
+def _parse(data: bytes) -> Any:
+    """JSON as servers write it. Raises ValueError. The slow parser takes what is not JSON but common: NaN, half of a
+    surrogate pair (an emoji cut between two chunks)."""
+    try:
+        return _decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        return json.loads(data)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _error_text(body: bytes) -> str | None:
+    try:
+        error = _parse(body)
+    except ValueError:
+        return _excerpt(body) or None
+    text = error_of(error) or message_of(error) if isinstance(error, dict) else str(error)
+    raw = body.decode(errors="replace")
+    # The phrase that tells an overflow may stand in a field beside the message.
+    return (f"{text} ({_excerpt(body)})" if is_overflow(raw) and not is_overflow(text) else text)[:_ERROR_LENGTH]
+
+
+def _excerpt(data: bytes) -> str:
+    return data[:200].decode(errors="replace").strip()
+
+
+def _joined(pieces_by_choice: dict[int, list[str | bytes]]) -> dict[int, str]:
+    return {
+        index: "".join(piece if isinstance(piece, str) else piece.decode("ascii") for piece in pieces)
+        for index, pieces in pieces_by_choice.items()
+    }

@@ -1,0 +1,114 @@
+"""The event-stream format, as the standard has it: bytes in, events out.
+
+Fed with any split of the bytes it gives the same events; an event is complete with the blank line that ends it, and
+belongs to the read that brought that line. It knows nothing of JSON, of tokens and of time.
+
+Line rules (WHATWG HTML, section 9.2.6): lines end with CR, LF or CRLF and with nothing else; a byte order mark may
+come first; one space after the colon is dropped; several `data` lines join by LF; a line that starts with a colon is
+a comment; an event without data is not dispatched; what is pending at the end of the stream is discarded.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_BOM = b"\xef\xbb\xbf"
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+
+
+class Event(NamedTuple):
+    """One dispatched event. `name` is empty unless the stream named its type."""
+
+    name: bytes
+    data: bytes
+
+
+class EventStream:
+    """One stream. `feed` returns the events these bytes completed; `pending` is what the end would discard."""
+
+    __slots__ = ("_data", "_line", "_name", "_skip_lf", "_started")
+
+    def __init__(self) -> None:
+        self._started = False  # the byte order mark was looked for
+        self._skip_lf = False  # the last byte was a CR that ended a line: an LF that follows belongs to it
+        self._line = bytearray()  # a line without its end
+        self._data: list[bytes] = []
+        self._name = b""
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Take more bytes; return the events that are complete now, in order."""
+        if not self._started:
+            data = self._start(data)
+        events: list[Event] = []
+        if not (self._line or self._data or self._name or self._skip_lf) and b"\r" not in data:
+            # The common shape: whole events of one data line each. Anything else takes the rules below.
+            *blocks, data = data.split(b"\n\n")
+            for block in blocks:
+                if block.startswith(b"data: ") and b"\n" not in block:
+                    events.append(Event(b"", block[6:]))
+                else:
+                    self._lines(block + b"\n\n", events)
+        if data:
+            self._lines(data, events)
+        return events
+
+    @property
+    def pending(self) -> bytes | None:
+        """Data of an event that has no blank line yet, its unfinished line included. None when nothing is pending."""
+        data = [*self._data]
+        if self._line:
+            field, value = _field(bytes(self._line))
+            if field == b"data":
+                data.append(value)
+            elif not data:
+                return bytes(self._line)
+        return b"\n".join(data) if data else None
+
+    def _start(self, data: bytes) -> bytes:
+        """Drop a byte order mark. Fewer than three bytes that could still become one are kept back."""
+        head = bytes(self._line) + data
+        if len(head) < len(_BOM) and _BOM.startswith(head):
+            self._line[:] = head
+            return b""
+        self._line.clear()
+        self._started = True
+        return head.removeprefix(_BOM)
+
+    def _lines(self, data: bytes, events: list[Event]) -> None:
+        if self._skip_lf:
+            self._skip_lf = False
+            if data.startswith(b"\n"):
+                data = data[1:]
+        start = 0
+        for end in _LINE_END.finditer(data):
+            line = data[start : end.start()]
+            if self._line:
+                line = bytes(self._line) + line
+                self._line.clear()
+            self._take(line, events)
+            start = end.end()
+        if start < len(data):
+            self._line += data[start:]
+        elif data.endswith(b"\r"):
+            self._skip_lf = True
+
+    def _take(self, line: bytes, events: list[Event]) -> None:
+        if not line:
+            data = b"\n".join(self._data)
+            if data:
+                events.append(Event(self._name, data))
+            self._data.clear()
+            self._name = b""
+            return
+        field, value = _field(line)
+        if field == b"data":
+            self._data.append(value)
+        elif field == b"event":
+            self._name = value
+        # id, retry, comments and unknown fields change nothing that a measurement needs.
+
+
+def _field(line: bytes) -> tuple[bytes, bytes]:
+    field, _, value = line.partition(b":")
+    return field, value.removeprefix(b" ")

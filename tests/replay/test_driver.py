@@ -1,0 +1,246 @@
+"""The whole client against a scripted server: what was sent, what was seen, what became of every fault."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import uvloop
+from load import ClosedLoop, Prompts
+from scripted_server import DONE, Reply, Request, ScriptedServer, content, event, stream, usage
+
+from ridgeline.core.clock import ScaledClock
+from ridgeline.core.errors import EnvironmentFailed
+from ridgeline.core.record import Outcome, Record, Replay
+from ridgeline.replay.driver import ReplaySettings, replay, run_replay
+from ridgeline.replay.endpoint import Endpoint
+
+MS = 1_000_000
+
+
+def drive(
+    reply: Callable[[Request], Reply], pacer: ClosedLoop, prompts: Prompts | None = None, **more: Any
+) -> tuple[Replay, ScriptedServer]:
+    endpoint = {key: more.pop(key) for key in list(more) if key in Endpoint.__dataclass_fields__}
+
+    async def main() -> tuple[Replay, ScriptedServer]:
+        async with asyncio.timeout(20), ScriptedServer(reply) as server:
+            return await replay(pacer, prompts or Prompts(), Endpoint(url=server.url, **endpoint), **more), server
+
+    return uvloop.run(main())
+
+
+def test_counts_order_usage_and_reuse_of_connections() -> None:
+    pacer = ClosedLoop(lanes=4, per_lane=5, delay_ns=MS)
+    result, server = drive(lambda request: stream(4, first_s=0.002, gap_s=0.001), pacer)
+    assert [record.request_id for record in result.records] == list(range(20))
+    for record in result.records:
+        assert record.outcome is Outcome.OK and record.error is None and record.status == 200
+        assert record.completion_tokens == record.chunks == len(record.chunk_ns) == 4 and record.prompt_tokens == 7
+        assert record.sent_ns is not None and record.first_byte_ns is not None
+        assert record.first_token_ns is not None and record.last_token_ns is not None and record.end_ns is not None
+        assert record.scheduled_ns <= record.sent_ns <= record.first_byte_ns <= record.first_token_ns
+        assert record.first_token_ns == record.chunk_ns[0] <= record.chunk_ns[-1] == record.last_token_ns
+        assert record.last_token_ns <= record.end_ns
+        assert record.sent_ns == pacer.sent_at[record.request_id]
+        assert (record.theoretical_hit_blocks, record.theoretical_total_blocks) == (1, 2)
+    assert server.connections == 4, "one connection per lane serves all of its requests"
+    assert set(pacer.outcomes.values()) == {Outcome.OK}
+    assert result.aborted is None and result.health["connections_made"] == 4
+    assert result.health["send_lag_max_s"] >= result.health["send_lag_p50_s"] >= 0
+
+
+def test_every_request_names_itself_its_stream_and_its_length() -> None:
+    fragments = [b"x" * 50_000] * 8
+    result, server = drive(lambda request: stream(1), ClosedLoop(2, 2), Prompts(fragments), headers={"X-Team": "a"})
+    by_id = {request.headers["x-request-id"]: request for request in server.requests}
+    assert len(by_id) == 4
+    for record in result.records:
+        request = by_id[f"{result.settings['request_id_prefix']}{record.request_id:012x}"]
+        assert request.headers["x-correlation-id"] == request.headers["x-session-id"] == record.correlation_id
+        assert request.headers["accept"] == "text/event-stream" and request.headers["x-team"] == "a"
+        assert request.target == "/v1/chat/completions"
+        assert request.body.count(b"x" * 50_000) == 8 and request.body.endswith(b'"]}')
+        assert int(request.headers["content-length"]) == len(request.body)
+
+
+def test_sent_is_not_before_the_last_byte_found_room() -> None:
+    """A body larger than any socket buffer: the stamp must wait for the reader, who pauses first."""
+    began: list[int] = []
+    clock = ScaledClock.start()
+
+    async def main() -> Replay:
+        async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await asyncio.sleep(0.05)
+            began.append(clock.now_ns())
+            tail = b""
+            while not tail.endswith(b'"]}'):
+                tail = (tail + await reader.read(1 << 16))[-3:]
+            body = b"".join(data for _, data in stream(1).steps)
+            head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n"
+            writer.write(head % len(body) + body)
+            await writer.drain()
+            writer.close()
+
+        async with asyncio.timeout(20), await asyncio.start_server(slow, "127.0.0.1", 0, limit=1 << 16) as server:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            prompts = Prompts([b"x" * (1 << 20)] * 24)
+            return await replay(ClosedLoop(1, 1), prompts, Endpoint(url=url), clock=clock)
+
+    (record,) = uvloop.run(main()).records
+    assert record.outcome is Outcome.OK
+    assert record.sent_ns is not None and record.sent_ns > began[0]
+
+
+FAULTS = {
+    "error status": (Reply(status=500, steps=((0, b'{"error":{"message":"boom"}}'),)), Outcome.HTTP_ERROR, "boom"),
+    "redirect": (
+        Reply(status=307, headers=(("Location", "http://elsewhere/"),), framing="length"),
+        Outcome.HTTP_ERROR,
+        "redirect to http://elsewhere/ refused",
+    ),
+    "overflow": (
+        Reply(status=400, steps=((0, b'{"error":{"message":"maximum context length is 8"}}'),)),
+        Outcome.OVERFLOW,
+        "maximum context",
+    ),
+    "json error with 200": (
+        Reply(headers=(("Content-Type", "application/json"),), steps=((0, b'{"error":"no such model"}'),)),
+        Outcome.HTTP_ERROR,
+        "no such model",
+    ),
+    "error in mid-stream": (
+        Reply(steps=((0, content("a")), (0, event({"error": {"message": "engine died"}})))),
+        Outcome.STREAM_ERROR,
+        "engine died",
+    ),
+    "cut in mid-stream": (Reply(steps=((0, content("a")),), then="cut"), Outcome.TRUNCATED, "closed in mid-answer"),
+    "reset in mid-stream": (
+        Reply(steps=((0, content("a")), (0.02, b"")), then="reset"),
+        Outcome.CLIENT_ERROR,
+        "lost in mid-answer",
+    ),
+    "closed before an answer": (Reply(framing="raw", then="close"), Outcome.CLIENT_ERROR, "before an answer"),
+    "not http": (Reply(framing="raw", steps=((0, b"SSH-2.0-x\r\n"),), then="close"), Outcome.STREAM_ERROR, "not HTTP"),
+    "no token": (Reply(steps=((0, DONE),)), Outcome.EMPTY, "no generated token"),
+    "silence": (Reply(steps=((0, content("a")), (3, DONE))), Outcome.TIMEOUT, "no byte for 0.3 s"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_one_record_and_the_next_request_is_fine(name: str) -> None:
+    reply, outcome, message = FAULTS[name]
+    pacer = ClosedLoop(1, 2)
+    result, server = drive(lambda request: stream(2) if request.number else reply, pacer, read_timeout_s=0.3)
+    failed, fine = result.records
+    assert failed.outcome is outcome and message in (failed.error or "")
+    assert fine.outcome is Outcome.OK and fine.completion_tokens == 2
+    assert len(server.requests) == 2, "nothing is sent twice"
+    assert pacer.outcomes == {0: outcome, 1: Outcome.OK}
+
+
+def test_retry_after_is_recorded_and_not_obeyed() -> None:
+    busy = Reply(status=429, headers=(("Retry-After", "30"),), framing="length")
+    result, server = drive(lambda request: stream(1) if request.number else busy, ClosedLoop(1, 2))
+    assert result.records[0].flags == ("retry_after:30",) and result.records[0].status == 429
+    assert len(server.requests) == 2 and result.records[1].outcome is Outcome.OK
+
+
+@pytest.mark.parametrize("framing", ["chunked", "length", "eof"])
+def test_every_framing_of_a_body_ends_the_request(framing: str) -> None:
+    steps = ((0, content("a", "stop")), (0.002, usage(3, 1)), (0.0, DONE))
+    result, server = drive(lambda request: Reply(steps=steps, framing=framing), ClosedLoop(1, 2))
+    assert [record.outcome for record in result.records] == [Outcome.OK] * 2
+    assert server.connections == (2 if framing == "eof" else 1)
+
+
+def test_an_interim_answer_is_not_the_answer() -> None:
+    body = content("a", "stop") + DONE
+    raw = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    result, _ = drive(lambda request: Reply(steps=((0, raw),), framing="raw"), ClosedLoop(1, 2))
+    assert [(record.status, record.outcome) for record in result.records] == [(200, Outcome.OK)] * 2
+
+
+def test_what_the_machine_cancels_is_recorded_as_cancelled() -> None:
+    pacer = ClosedLoop(lanes=3, per_lane=5, cancel_at_ns=60 * MS)
+    endless = Reply(steps=((0, content("a")), *(((0.01, content("b")),) * 2000)))
+    result, _ = drive(lambda request: endless, pacer)
+    assert [record.outcome for record in result.records] == [Outcome.CANCELLED] * 3
+    assert pacer.outcomes == dict.fromkeys(range(3), Outcome.CANCELLED)
+    assert all(record.chunks and record.end_ns for record in result.records), "what had arrived is kept"
+
+
+def test_nobody_listens() -> None:
+    with pytest.raises(EnvironmentFailed, match="cannot resolve"):
+        run_replay(ClosedLoop(1, 1), Prompts(), Endpoint(url="http://no-such-host.invalid"))
+    result = run_replay(ClosedLoop(2, 1), Prompts(), Endpoint(url="http://127.0.0.1:1"))
+    assert [record.outcome for record in result.records] == [Outcome.CLIENT_ERROR] * 2
+    assert all("cannot connect" in (record.error or "") and record.sent_ns is None for record in result.records)
+
+
+def test_a_server_that_dies_ends_the_replay_with_the_reason() -> None:
+    async def main() -> Replay:
+        answered = 0
+
+        def reply(request: Request) -> Reply:
+            nonlocal answered
+            answered += 1
+            return stream(2) if answered <= 3 else Reply(steps=((0, content("a")), (30, b"")))
+
+        async with asyncio.timeout(20), ScriptedServer(reply) as server:
+
+            async def kill() -> None:
+                while answered < 5:
+                    await asyncio.sleep(0.005)
+                await server.stop()
+
+            dead = asyncio.create_task(kill())
+            pacer = ClosedLoop(lanes=2, per_lane=10_000)
+            alive = lambda: "engine exited with -9" if dead.done() else True  # noqa: E731
+            result = await replay(pacer, Prompts(), Endpoint(url=server.url), alive=alive)
+            assert set(pacer.outcomes) == {record.request_id for record in result.records}
+            return result
+
+    result = uvloop.run(main())
+    assert result.aborted == "engine exited with -9"
+    assert [record.outcome for record in result.records[:3]] == [Outcome.OK] * 3
+    # The two in flight see their connections end, later ones are refused.
+    assert {record.outcome for record in result.records[3:5]} <= {Outcome.CLIENT_ERROR, Outcome.TRUNCATED}
+    assert {record.outcome for record in result.records[5:]} <= {Outcome.CLIENT_ERROR}
+    assert len(result.records) < 10_000
+
+
+def test_records_stream_to_the_sink_and_need_not_be_kept() -> None:
+    sunk: list[Record] = []
+    shown = []
+    result, _ = drive(
+        lambda request: stream(2),
+        ClosedLoop(2, 3),
+        on_record=sunk.append,
+        on_progress=shown.append,
+        settings=ReplaySettings(keep_records=False),
+    )
+    assert result.records == () and sorted(record.request_id for record in sunk) == list(range(6))
+    assert shown[-1].done == shown[-1].sent == 6 and shown[-1].outcomes == {"ok": 6} and shown[-1].output_tokens == 12
+
+
+def test_under_speed_all_times_are_simulated() -> None:
+    def reply(request: Request) -> Reply:
+        return stream(2, first_s=0.02, gap_s=0.02)
+
+    result, _ = drive(reply, ClosedLoop(1, 2, delay_ns=1000 * MS), clock=ScaledClock.start(50))
+    first, second = result.records
+    assert first.end_ns is not None and first.sent_ns is not None and first.first_token_ns is not None
+    assert result.speed == 50
+    assert first.first_token_ns - first.sent_ns >= 20 * MS * 50
+    assert second.scheduled_ns == first.end_ns + 1000 * MS
+
+
+def test_a_bug_in_a_callback_ends_the_replay() -> None:
+    def broken(record: Record) -> None:
+        raise RuntimeError("sink is broken")
+
+    with pytest.raises(RuntimeError, match="sink is broken"):
+        drive(lambda request: stream(1), ClosedLoop(2, 2), on_record=broken)
