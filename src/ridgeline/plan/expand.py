@@ -24,36 +24,40 @@ def cells(configs: ConfigSet, runners: Runners | None = None, filters: Filters =
     """All cells that the filters let through, in the order of the files; with `filters.keys` only those configs, in
     the order of the keys. Raises `InputError` for unknown keys or runner types and for missing hardware facts."""
     if filters.keys:
-        wanted = select.matching_keys(configs, filters.keys)
-        configs = ConfigSet((configs[key] for key in wanted), configs.files)
-    found: dict[Cell, None] = {}
-    for arm in select.full_sweep(configs, runners, filters):
-        found |= dict.fromkeys(_cells(arm, runners))
-    return _with_unique_names(found)
+        configs = select.only(configs, filters.keys)
+    return named(cell for arm in select.full_sweep(configs, runners, filters) for cell in arm_cells(arm, runners))
 
 
-def _cells(arm: Selected, runners: Runners | None) -> Iterable[Cell]:
+def arm_cells(arm: Selected, runners: Runners | None) -> tuple[Cell, ...]:
+    """The cells of one arm, one for each concurrency, not yet named apart from those of other arms."""
     benchmark = _benchmark(arm.entry)
     shape = _arm(arm, runners)
     if arm.fixed is not None:
         scenario = Scenario("fixed-seq-len", arm.fixed.isl, arm.fixed.osl)
     else:
         scenario = Scenario("agentic-coding", duration_s=AGENTIC_SECONDS)
-    return [Cell(benchmark, scenario, shape, value, arm.space.where) for value in arm.values]
+    return tuple(Cell(benchmark, scenario, shape, value, arm.space.where) for value in arm.values)
 
 
-def _with_unique_names(found: Iterable[Cell]) -> tuple[Cell, ...]:
-    """Arms whose labels are equal (they differ in router, host memory, ...) get a mark made of what they are, so that
-    a name does not depend on the order of the file or on the filters that left its namesake in."""
-    found = list(found)
-    arms: dict[str, set[str]] = {}
+def named(cells: Iterable[Cell]) -> tuple[Cell, ...]:
+    """The cells without repeats and with unique names.
+
+    Arms whose labels are equal (they differ in router, host memory, settings of a worker, ...) get a mark made of what
+    they are, so that it does not depend on the order of the file.
+    """
+    found = list(dict.fromkeys(cells))
+    namesakes: dict[str, set[tuple[object, ...]]] = {}
     for cell in found:
-        arms.setdefault(cell.line, set()).add(_identity(cell))
-    return tuple(replace(cell, variant=_identity(cell)[:6]) if len(arms[cell.line]) > 1 else cell for cell in found)
+        namesakes.setdefault(cell.line, set()).add(_kind(cell))
+    return tuple(
+        replace(cell, variant=digest(canonical(_kind(cell)))[:6]) if len(namesakes[cell.line]) > 1 else cell
+        for cell in found
+    )
 
 
-def _identity(cell: Cell) -> str:
-    return digest(canonical((cell.benchmark, cell.scenario, cell.arm)))
+def _kind(cell: Cell) -> tuple[object, ...]:
+    """What a cell is apart from its concurrency."""
+    return cell.benchmark, cell.scenario, cell.arm
 
 
 def _benchmark(entry: Entry) -> Benchmark:

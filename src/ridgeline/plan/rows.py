@@ -27,14 +27,14 @@ def full_sweep(
     configs: ConfigSet, runners: Runners | None, filters: Filters = ALL, evals: EvalMode = EvalMode.DEFAULT
 ) -> list[Row]:
     """Rows of everything the filters let through. Raises `InputError`."""
-    return mark(list(_rows(select.full_sweep(configs, runners, filters), runners)), evals)
+    return mark(rows_of(select.full_sweep(configs, runners, filters), runners), evals)
 
 
 def test_config(
     configs: ConfigSet, runners: Runners | None, filters: Filters, evals: EvalMode = EvalMode.DEFAULT
 ) -> list[Row]:
     """Rows of the configs named by `filters.keys`, in the order of those names. Raises `InputError`."""
-    return mark(list(_rows(select.test_config(configs, runners, filters), runners)), evals)
+    return mark(rows_of(select.test_config(configs, runners, filters), runners), evals)
 
 
 test_config.__test__ = False  # type: ignore[attr-defined]  # the name is the peer's; pytest must not collect it
@@ -45,14 +45,17 @@ def sequence_name(isl: int, osl: int) -> str:
     return _NAMES.get((isl, osl), f"{isl}_{osl}")
 
 
-def _rows(arms: Iterable[Selected], runners: Runners | None) -> Iterator[Row]:
-    for arm in arms:
-        if arm.fixed is not None:
-            yield from _multi_fixed(arm) if arm.entry.multinode else _single_fixed(arm)
-            continue
-        assert arm.agentic is not None
-        memory = cpu_dram_gb(arm.entry, arm.space, arm.agentic.dram_utilization, runners)
-        yield from _multi_agentic(arm, memory) if arm.entry.multinode else _single_agentic(arm, memory)
+def rows_of(arms: Iterable[Selected], runners: Runners | None) -> list[Row]:
+    """Rows of selected arms, in order, before evals are marked. Raises `InputError` for missing hardware facts."""
+    return [row for arm in arms for row in _rows(arm, runners)]
+
+
+def _rows(arm: Selected, runners: Runners | None) -> Iterator[Row]:
+    if arm.fixed is not None:
+        return _multi_fixed(arm) if arm.entry.multinode else _single_fixed(arm)
+    assert arm.agentic is not None
+    memory = cpu_dram_gb(arm.entry, arm.space, arm.agentic.dram_utilization, runners)
+    return _multi_agentic(arm, memory) if arm.entry.multinode else _single_agentic(arm, memory)
 
 
 def _single_fixed(arm: Selected) -> Iterator[Row]:

@@ -33,7 +33,7 @@ class Selected(NamedTuple):
 
 def full_sweep(configs: ConfigSet, runners: Runners | None, filters: Filters) -> Iterator[Selected]:
     """Every arm that the filters let through. Raises `InputError` for a runner type that is no label."""
-    _check_runner_types(runners, filters)
+    _check_runners(runners, filters)
     for entry in configs.values():
         if not _wanted(entry, filters):
             continue
@@ -44,6 +44,7 @@ def full_sweep(configs: ConfigSet, runners: Runners | None, filters: Filters) ->
 
 def test_config(configs: ConfigSet, runners: Runners | None, filters: Filters) -> Iterator[Selected]:
     """The arms of `filters.keys`, in the order of the arguments. Raises `InputError` for a key that matches nothing."""
+    _check_runners(runners, filters)
     for key in matching_keys(configs, filters.keys):
         entry = configs[key]
         machines = _label_and_machines(entry, runners, filters.node)
@@ -52,6 +53,11 @@ def test_config(configs: ConfigSet, runners: Runners | None, filters: Filters) -
 
 
 test_config.__test__ = False  # type: ignore[attr-defined]  # the name is the peer's; pytest must not collect it
+
+
+def only(configs: ConfigSet, wanted: tuple[str, ...]) -> ConfigSet:
+    """The entries that `wanted` names, in the order of the names."""
+    return ConfigSet((configs[key] for key in matching_keys(configs, wanted)), configs.files)
 
 
 def matching_keys(configs: ConfigSet, wanted: tuple[str, ...]) -> list[str]:
@@ -80,14 +86,17 @@ def _known_keys(configs: ConfigSet, key: str) -> str:
     return (f"did you mean {' or '.join(f'`{name}`' for name in near)}? " if near else "") + f"known keys: {known}"
 
 
-def _check_runner_types(runners: Runners | None, filters: Filters) -> None:
-    unknown = [label for label in filters.runner_type if runners is not None and label not in runners.labels]
-    if unknown and runners is not None:
-        known = ", ".join(sorted(runners.labels))
-        where = Where(runners.file)
-        raise InputError(
-            [Problem("is not a label of the runners file", where, name, f"labels: {known}") for name in unknown]
-        )
+def _check_runners(runners: Runners | None, filters: Filters) -> None:
+    """Runner types must be labels, and what selects machines needs a runners file."""
+    if runners is None:
+        if filters.runner_type or filters.node:
+            raise InputError("choosing runners or machines needs a runners file", hint="give --runner-config FILE")
+        return
+    known = ", ".join(sorted(runners.labels))
+    unknown = [label for label in filters.runner_type if label not in runners.labels]
+    if unknown:
+        message, where = "is not a label of the runners file", Where(runners.file)
+        raise InputError([Problem(message, where, label, f"labels: {known}") for label in unknown])
 
 
 def _wanted(entry: Entry, filters: Filters) -> bool:

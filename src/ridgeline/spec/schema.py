@@ -159,6 +159,8 @@ def map_of(values: Kind, label: str) -> Kind:
 
 
 def _mismatch(path: Path_, value: Any, label: str) -> Fault:
+    if isinstance(value, Trap) and "date" in label:
+        return Fault(path, f"must be {label}, not {value.text}")
     if isinstance(value, Trap):
         hint = f"write '{value.text}' in quotes" if "text" in label else "write a plain decimal number"
         return Fault(path, f"{value}; must be {label}", hint)

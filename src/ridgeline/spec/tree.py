@@ -27,11 +27,12 @@ Path_ = tuple[str | int, ...]
 MAX_DEPTH = 60  # deepest real config: 8
 MAX_NODES = 500_000  # aliases can make a small file huge; the largest real file has 40,000 nodes
 _TAG = "tag:yaml.org,2002:"
+_UNTAGGED_PLAIN: Any = (True, False)  # the `tag` that `_Composer` leaves on plain scalars
 _PLAIN: dict[str, Any] = dict(WORDS)  # what each plain scalar reads as; grows with the distinct scalars seen
 _PLAIN_LIMIT = 100_000
 
 
-class _Composer(CParser):  # type: ignore[misc]
+class _Composer(CParser):
     """Nodes whose `tag` is (plain?, quoted?) when the file gives none. The two hooks of the resolver do nothing here;
     builtins stand in for them because they are called for every node."""
 
@@ -51,7 +52,7 @@ class Document(NamedTuple):
     problems: tuple[Problem, ...]
 
     def where(self, path: Path_, *, at_key: bool = False) -> Where:
-        """Place of the value at `path`, or of its key. A path that leads nowhere gives the deepest place that exists."""
+        """Place of the value at `path`, or of its key; of the deepest part that exists when it leads nowhere."""
         node, mark = self.root, self.root.start_mark if self.root else None
         for step in path:
             found = _child(node, step)
@@ -140,11 +141,12 @@ class _Builder:
         self.left -= len(node.value)
         if self.left < 0:
             raise _TooMuchError(f"more than {MAX_NODES} values (aliases repeat theirs)", _line(node))
-        if node.tag.__class__ is str and node.tag != _TAG + ("map" if node.__class__ is MappingNode else "seq"):
+        tag: Any = node.tag
+        if tag.__class__ is str and tag != _TAG + ("map" if node.__class__ is MappingNode else "seq"):
             self.foreign_tag(node)
         if node.__class__ is SequenceNode:
             return [self.build(item, depth + 1) for item in node.value]
-        return self.mapping(node, depth)
+        return self.mapping(node, depth)  # type: ignore[arg-type]  # the third and last class of nodes
 
     def mapping(self, node: MappingNode, depth: int) -> dict[str, Any]:
         result: dict[str, Any] = {}
@@ -154,7 +156,7 @@ class _Builder:
             if key.__class__ is not str:
                 self.bad_key(key_node, key)
                 continue
-            if key == "<<" and key_node.tag == (True, False):
+            if key == "<<" and key_node.tag == _UNTAGGED_PLAIN:
                 self.merge(value_node, merged, depth)
                 continue
             if key in result:
@@ -185,14 +187,15 @@ class _Builder:
             merged |= value
 
     def scalar(self, node: ScalarNode) -> Any:
-        if node.tag == (True, False):
+        tag: Any = node.tag
+        if tag == _UNTAGGED_PLAIN:
             text = node.value
             try:
                 return _PLAIN[text]
             except KeyError:
                 value = _PLAIN[text] = read(text)
                 return value
-        return node.value if node.tag.__class__ is tuple else self.tagged(node)
+        return node.value if tag.__class__ is tuple else self.tagged(node)
 
     def tagged(self, node: ScalarNode) -> Any:
         """`!!str 8`, `!!int "8"`: the five scalar tags of the core schema, applied as written."""
