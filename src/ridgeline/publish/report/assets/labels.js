@@ -1,0 +1,52 @@
+/* Where to write a series' name: at the line's end if there is air, else beside the line where it is emptiest, else in
+   the margin with a dotted leader. Never on another line, never on a mark. */
+
+const GAP = 5;
+
+/** Points along a polyline, about every GAP px: what a label must keep away from. */
+function along(line) {
+  const out = [];
+  line.forEach(([ax, ay], k) => {
+    const [bx, by] = line[k + 1] ?? [ax, ay], n = Math.max(1, Math.ceil(Math.hypot(bx - ax, by - ay) / GAP));
+    for (let t = 0; t <= n; t++) out.push([ax + ((bx - ax) * t) / n, ay + ((by - ay) * t) / n]);
+  });
+  return out;
+}
+
+/** lines: [{key, width, line: [[x, y]…], marks: [[x, y]…], pad}], box: {left, right, top, bottom, edge}, walls: [[x, y]…].
+    Answers [{key, x, y, leader?}] in the order given; y is the text's baseline. */
+export function placeLabels(lines, box, walls) {
+  const taken = walls.map(([x, y]) => [x, y, null, 2]);
+  for (const item of lines) {
+    for (const [x, y] of item.marks) taken.push([x, y, item.key, 7]);
+    for (const [x, y] of along(item.line)) taken.push([x, y, item.key, item.pad]);
+  }
+  const height = 14;
+  const clearance = (x, y, width, own) => {
+    let air = Math.min(y - box.top, box.bottom - 3 - y - height, box.edge - x - width, x - box.left);
+    for (const [px, py, key, pad] of taken) {
+      const distance = Math.hypot(Math.max(x - px, 0, px - x - width), Math.max(y - py, 0, py - y - height)) - (key === own ? 0 : pad);
+      if (distance < air) air = distance;
+    }
+    return air;
+  };
+  return lines.map(item => {
+    const [ex, ey] = item.line.at(-1), w = item.width, atEnd = [ex + 12, ey - 7];
+    let spot = clearance(...atEnd, w, item.key) >= 4 ? atEnd : null, leader = null;
+    if (!spot) {
+      let best = 5;
+      for (const [x, y] of along(item.line)) for (const [cx, cy] of [[x + 8, y - 21], [x - w - 8, y + 8], [x + 8, y + 8], [x - w - 8, y - 21]]) {
+        const air = Math.min(clearance(cx, cy, w, item.key), 14);
+        if (air > best) { best = air; spot = [cx, cy]; }
+      }
+    }
+    if (!spot) {
+      let y = Math.min(box.bottom - 17, Math.max(box.top, ey - 7));
+      while (y > box.top && taken.some(([px, py, key]) => key === null && px > box.right && Math.abs(py - y - 7) < 14)) y -= 4;
+      spot = [Math.min(box.right + 10, box.edge - w), y];
+      leader = `M${ex + 9},${ey}L${spot[0] - 4},${y + 7}`;
+    }
+    for (let px = spot[0]; px <= spot[0] + w; px += 8) for (const py of [spot[1], spot[1] + 7, spot[1] + height]) taken.push([px, py, null, 4]);
+    return { key: item.key, x: spot[0], y: spot[1] + 11, leader };
+  });
+}

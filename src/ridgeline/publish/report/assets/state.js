@@ -1,0 +1,37 @@
+/* The address bar is the state. `decode(encode(v))` gives v back; only what differs from the defaults is written;
+   what is not understood is reported, never swallowed. */
+
+/** fields: name → {fallback, parse(text) → value or undefined when it makes no sense, print(value) → text}. */
+export function decode(hash, fields) {
+  const state = {}, notices = [];
+  for (const [name, field] of Object.entries(fields)) state[name] = field.fallback;
+  for (const [name, text] of new URLSearchParams(hash.replace(/^#/, ''))) {
+    if (!Object.hasOwn(fields, name)) { notices.push(`“${name}” is not a setting of this page`); continue; }
+    const value = fields[name].parse(text);
+    if (value === undefined) notices.push(`“${name}” has no value “${text}” here`);
+    else state[name] = value;
+  }
+  return { state, notices };
+}
+
+export function encode(state, fields) {
+  const out = new URLSearchParams();
+  for (const [name, field] of Object.entries(fields)) {
+    const text = field.print(state[name]);
+    if (text !== field.print(field.fallback)) out.append(name, text);
+  }
+  return out.toString();
+}
+
+export const choice = (options, fallback) => ({ fallback, parse: text => (options.includes(text) ? text : undefined), print: value => value ?? '' });
+export const numeric = { fallback: null, parse: text => (text.trim() !== '' && Number.isFinite(+text) && +text >= 0 ? +text : undefined), print: value => (value == null ? '' : String(value)) };
+/** A set of names from `options`; null means the page's own choice, an empty set is written as `none`. */
+export const subset = options => ({
+  fallback: null,
+  parse: text => {
+    if (text === 'none') return [];
+    const names = text.split(',').map(decodeURIComponent);
+    return names.every(name => options.includes(name)) ? names : undefined;
+  },
+  print: value => (value == null ? '' : value.length ? value.map(encodeURIComponent).join(',') : 'none'),
+});

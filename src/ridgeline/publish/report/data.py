@@ -1,0 +1,213 @@
+"""What a page knows, as plain JSON data: points, series, measures, and the frontier of every offered pair of axes.
+
+In: points, cells that gave none, the run's header. Out: one dictionary, the same for a file and for a server. It holds
+no formula: membership comes from `results.frontier`, words and formulas of metrics from the registry in
+`results.metrics`. Formats of the keys: docs in assets/report.js, which reads them.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ridgeline.core.deployment import Deployment
+from ridgeline.core.point import Axis, Point
+from ridgeline.publish.report import axes, slots
+from ridgeline.results.frontier import Exclusion, frontier
+from ridgeline.results.runfolder import Failure, RunHeader
+
+SIGNIFICANT = 7  # digits kept of a value: far below any noise, and a third of the file's size
+
+
+def page_data(
+    points: Sequence[Point],
+    failures: Iterable[Failure | Exclusion],
+    *,
+    header: RunHeader,
+    deployments: Mapping[str, Deployment] | None = None,
+    known_slots: Mapping[str, int] | None = None,
+) -> dict[str, Any]:
+    """Everything the page shows. `deployments`: run key to what was started. `known_slots`: see slots.assign."""
+    shown = slots.shown(points, known_slots)
+    place = {series.key: number for number, series in enumerate(shown)}
+    subjects = _subjects(points)
+    number = {subject["id"]: at for at, subject in enumerate(subjects)}
+    keys = axes.measures(points)
+    offered = axes.offered(points)
+    for subject in subjects:
+        subject.update(axes.usual(offered, agentic=subject["kind"] == "agentic-coding"))
+    started = deployments or {}
+    return {
+        "models": sorted({subject["model"] for subject in subjects}),
+        "subjects": subjects,
+        "series": [series._asdict() for series in shown],
+        "measures": {key: axes.describe(key, unit) for key, unit in keys.items()},
+        "axes": {"x": list(offered.x), "y": list(offered.y)},
+        "headline": axes.headline(keys),
+        "columns": axes.columns(keys),
+        "points": [
+            _point(point, place[point.series], number[_subject_id(point)], started.get(point.run_key))
+            for point in points
+        ],
+        "fronts": fronts(points, offered),
+        "absent": [_absent(failure, points, number) for failure in failures],
+        "run": {"name": header.name, "commands": commands(header)},
+    }
+
+
+def fronts(points: Sequence[Point], offered: axes.Offered) -> dict[str, Any]:
+    """For each pair `x|y`: `lines`, the positions of every series' frontier points by rising x, and `by`, position of
+    a dominated point to [position of its witness, 1 if the two are within noise]."""
+    at = {point.id: number for number, point in enumerate(points)}
+    found = {}
+    for x in offered.x:
+        for y in offered.y:
+            if x == y:
+                continue
+            answer = frontier(points, _axis(x), _axis(y), mix_sources=True)
+            found[f"{x}|{y}"] = {
+                "lines": [[at[id] for id in series.frontier] for series in answer.series if series.frontier],
+                "by": {
+                    str(at[id]): [at[by], int(id in series.within_noise)]
+                    for series in answer.series
+                    for id, by in series.dominated_by.items()
+                },
+            }
+    return found
+
+
+def commands(header: RunHeader) -> list[dict[str, str]]:
+    """How to get the run again: `label` and `text` of each command."""
+    return [{"label": "Run it again", "text": shlex.join(header.command)}] if header.command else []
+
+
+def _axis(key: str) -> Axis:
+    about = axes.describe(key, "")
+    return Axis(key, about["unit"], about["better"])
+
+
+def _subject_id(point: Point) -> tuple[str, str]:
+    model = str(point.facts.get("model") or point.facts.get("model_prefix") or "an unnamed model")
+    return model, str(point.facts.get("scenario_name") or point.facts.get("scenario") or "an unnamed workload")
+
+
+def _subjects(points: Iterable[Point]) -> list[dict[str, Any]]:
+    """One per model and workload, in sorted order: what one chart is about."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for point in points:
+        key = _subject_id(point)
+        kind = str(point.facts.get("scenario") or "")
+        found.setdefault(
+            key, {"id": key, "model": key[0], "workload": key[1], "kind": kind, "said": _workload(point, key[1])}
+        )
+    return [found[key] for key in sorted(found)]
+
+
+def _workload(point: Point, name: str) -> str:
+    if point.facts.get("scenario") == "agentic-coding":
+        return "recorded agent sessions"
+    isl, osl = point.facts.get("isl"), point.facts.get("osl")
+    return f"{_tokens(isl)} in, {_tokens(osl)} out" if isl and osl else name
+
+
+def _tokens(count: Any) -> str:
+    return f"{count // 1024}k" if isinstance(count, int) and count % 1024 == 0 else str(count)
+
+
+def _point(point: Point, series: int, subject: int, deployment: Deployment | None) -> dict[str, Any]:
+    values: dict[str, float] = {}
+    why: dict[str, str] = {}
+    for key, measure in point.measures.items():
+        if measure.value is None:
+            why[key] = measure.reason or "no reason was recorded"
+        elif not math.isfinite(measure.value):
+            why[key] = f"The value is {measure.value}: not a finite number."
+        else:
+            values[key] = float(f"{measure.value:.{SIGNIFICANT}g}")
+    return {
+        "id": point.id,
+        "name": point.name,
+        "line": point.line,
+        "arm": str(point.facts.get("arm") or point.line.rsplit("/", 1)[-1]),
+        "s": series,
+        "subject": subject,
+        "source": str(point.source),
+        "validity": str(point.validity),
+        "c": point.concurrency,
+        "gpus": point.gpus,
+        "reasons": list(point.reasons),
+        "cautions": [{"code": c.code, "message": c.message, "hint": c.hint} for c in point.cautions],
+        "v": values,
+        "why": why,
+        "facts": _facts(point),
+        "provenance": _provenance(point),
+        "launch": _launch(deployment),
+    }
+
+
+_SAID_ELSEWHERE = ("model_prefix", "scenario_name", "arm", "isl", "osl", "benchmark")
+
+
+def _facts(point: Point) -> list[list[str]]:
+    rows = [(name, value) for name, value in point.facts.items() if name not in _SAID_ELSEWHERE and value is not None]
+    return [[_title(name), _plain(value)] for name, value in rows if value not in (False, "none", 0, "")]
+
+
+def _provenance(point: Point) -> list[list[str]]:
+    rows: list[tuple[str, Any]] = [
+        ("cell", point.name),
+        ("measured at", point.measured_at or "not recorded"),
+        ("attempt", point.attempt),
+        ("run key", point.run_key),
+        ("cell fingerprint", point.cell_fingerprint),
+        *point.provenance.items(),
+    ]
+    return [[_title(name), _plain(value)] for name, value in rows]
+
+
+def _launch(deployment: Deployment | None) -> list[dict[str, Any]]:
+    """Every service with its environment and arguments, each with where it was written."""
+    if deployment is None:
+        return []
+    return [
+        {
+            "service": service.name,
+            "env": [[f"{name}={item}", _origin(item.origin)] for name, item in service.env],
+            "argv": [[shlex.quote(str(item)), _origin(item.origin)] for item in service.argv],
+        }
+        for service in deployment.services
+    ]
+
+
+def _origin(where: object) -> str:
+    """The last part of a path is enough to recognise it, and says nothing about somebody's disk."""
+    return "" if where is None else str(where).rsplit("/", 1)[-1]
+
+
+def _absent(failure: Failure | Exclusion, points: Sequence[Point], number: Mapping[Any, int]) -> dict[str, Any]:
+    gone = failure.exclusion if isinstance(failure, Failure) else failure
+    line, _, rung = gone.name.rpartition("/")
+    scope = line.rpartition("/")[0]
+    beside = next((point for point in points if point.line.rpartition("/")[0] == scope and scope), None)
+    return {
+        "code": gone.code,
+        "what": line or gone.name,
+        "name": rung,
+        "reason": gone.reason,
+        "subject": None if beside is None else number[_subject_id(beside)],
+    }
+
+
+def _title(name: str) -> str:
+    words = name.replace("_", " ").replace(".", " · ")
+    return words[:1].upper() + words[1:]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return " · ".join(f"{name} {_plain(item)}" for name, item in value.items() if item not in (None, False))
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_plain(item) for item in value)
+    return {True: "yes", False: "no", None: "not recorded"}.get(value, str(value)) if isinstance(value, (bool, type(None))) else str(value)
