@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -17,6 +16,7 @@ VERBS = {
     "trace": ("trace", "look into, convert or synthesise trace files"),
     "frontier": ("frontier", "the frontier of a run"),
     "report": ("report", "a self-contained page for a run"),
+    "changelog": ("changelog", "judge, write and merge the benchmark changelog; select cells by it"),
 }
 
 
@@ -33,6 +33,8 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     verb, rest = arguments[0], arguments[1:]
     if verb not in VERBS:
+        import difflib
+
         near = difflib.get_close_matches(verb, VERBS, n=1)
         sys.stderr.write(f"error: unknown verb `{verb}`\n\nhint: {_suggest(near)}\n")
         return 2
