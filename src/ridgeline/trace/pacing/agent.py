@@ -220,6 +220,8 @@ class AgentPacer:
         tree = stream.tree
         if outcome in ENDS_STREAM:
             tree.end(stream)
+            if outcome is Outcome.CANCELLED and not self._ledger.sending:
+                return  # cut at the end of the run: the tree keeps its lane and does not count as finished
         else:
             for branch in stream.turn.spawns:
                 self._spawn(tree, branch, at_ns, tree.session.branches[branch].start_ns)
@@ -284,7 +286,7 @@ class AgentPacer:
         if tree is not None:
             tree.idle_since_ns = at_ns
             self._ready(tree.streams[0], at_ns, 0)
-        elif not self._lanes.trees:
+        elif self._stage is Stage.PROFILING and not self._lanes.trees:
             self._stop(at_ns)
 
     # -- stages and deadlines ----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ridgeline.core.errors import InputError
 from ridgeline.trace.pacing.draws import permutation
-from ridgeline.trace.pacing.markers import Markers
+from ridgeline.trace.pacing.markers import Markers, run_prefix
 from ridgeline.trace.pacing.settings import PacingSettings
 from ridgeline.trace.pacing.snapshot import Snapshot, drawn, from_the_beginning
 from ridgeline.trace.pacing.tree import Tree
@@ -22,6 +22,7 @@ class Lanes:
             raise InputError("there is no session to replay", hint="give a trace with at least one request")
         self._settings = settings
         self._markers = Markers(settings.benchmark_id)
+        self._id_prefix = run_prefix(settings.benchmark_id, settings.seed)
         self._trees: list[Tree | None] = [None] * settings.concurrency
         self._drawn = 0
         self._round: Sequence[int] = ()
@@ -77,7 +78,7 @@ class Lanes:
             serial=self.minted,
             lane=lane,
             marker=self._markers.mint(lane, session.id),
-            identity=(self._settings.benchmark_id, self._settings.seed),
+            id_prefix=self._id_prefix,
         )
         self.minted += 1
         self._trees[lane] = tree

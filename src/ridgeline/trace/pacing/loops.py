@@ -22,8 +22,10 @@ from ridgeline.core.units import SECOND
 from ridgeline.trace.pacing.api import Actions, Send
 from ridgeline.trace.pacing.draws import arrival_gaps
 from ridgeline.trace.pacing.ledger import Ledger
-from ridgeline.trace.pacing.markers import correlation_id
+from ridgeline.trace.pacing.markers import correlation_id, run_prefix
 from ridgeline.trace.session import Session, TurnKey
+
+ONLY_TURN = TurnKey(0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +108,7 @@ class _SingleTurns(ABC):
             grace_ns=settings.grace_ns,
             failure_threshold=settings.failure_threshold,
         )
+        self._id_prefix = run_prefix(settings.run_id, 0)
         self._dealt = 0
         self._free: list[_Slot] = []
         self._warming = settings.warmup_requests > 0
@@ -118,10 +121,11 @@ class _SingleTurns(ABC):
 
     def advance(self, now_ns: int) -> Actions:
         self._ledger.tick(now_ns)
+        requests = self._settings.requests
         sends: list[Send] = []
         while (due := self._due()) is not None and due <= now_ns:
             sends.append(self._send(due))
-            if self._ledger.profiled == self._settings.requests:
+            if self._ledger.profiled == requests:
                 self._ledger.stop(now_ns)
         return Actions(sends, self._ledger.take_cancels())
 
@@ -137,7 +141,6 @@ class _SingleTurns(ABC):
         """Raises KeyError for an id that is not in flight."""
         lane = self._ledger.returned(send_id, at_ns, outcome)
         heappush(self._free, _Slot(at_ns, lane))
-        self._ledger.tick(at_ns)
         if self._warming and self._dealt >= self._settings.warmup_requests and not self._ledger.in_flight:
             self._warming = False
             self._free = [_Slot(at_ns, slot.lane) for slot in sorted(self._free, key=lambda slot: slot.lane)]
@@ -184,10 +187,10 @@ class _SingleTurns(ABC):
             lane=lane,
             tree=tree,
             session=session,
-            key=TurnKey(0, 0),
+            key=ONLY_TURN,
             max_tokens=session.root.turns[0].max_tokens,
             scheduled_ns=due_ns,
-            correlation_id=correlation_id(self._settings.run_id, 0, tree, 0),
+            correlation_id=correlation_id(self._id_prefix, tree, 0),
             parent_correlation_id=None,
             marker="",
         )

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import uuid
 from collections import Counter
-
-_NAMESPACE = uuid.UUID("5a2f6c1e-6f0b-5c38-9d0e-1b7a54c2f9e3")
 
 
 def marker(benchmark_id: str, passes: int, lane: int, session_id: str) -> str:
@@ -19,10 +16,19 @@ def marker(benchmark_id: str, passes: int, lane: int, session_id: str) -> str:
     return f"[rid:{hashlib.sha256(f'{benchmark_id}:{passes}:{lane}:{base}'.encode()).hexdigest()[:12]}]\n\n"
 
 
-def correlation_id(benchmark_id: str, seed: int, tree: int, conversation: int) -> str:
-    """The id of one stream instance. The peers draw it at random; here equal runs get equal ids, so that two of them
-    can be compared request by request, and different benchmark ids still get different ones."""
-    return str(uuid.uuid5(_NAMESPACE, f"{benchmark_id}:{seed}:{tree}:{conversation}"))
+def run_prefix(benchmark_id: str, seed: int) -> str:
+    """The part that all correlation ids of a run share: the first 80 bits of a version 8 UUID (RFC 9562)."""
+    text = hashlib.sha256(f"{benchmark_id}:{seed}".encode()).hexdigest()
+    return f"{text[:8]}-{text[8:12]}-8{text[12:15]}-a{text[15:18]}"
+
+
+def correlation_id(prefix: str, tree: int, conversation: int) -> str:
+    """The id of one stream instance, shaped like a UUID: the run's prefix, the tree's serial, the conversation.
+
+    The peers draw it at random; here equal runs get equal ids, so that two of them can be compared request by request,
+    and different benchmark ids still get different ones. Formatting costs a tenth of hashing, once per request.
+    """
+    return f"{prefix}-{tree:08x}{conversation:04x}"
 
 
 class Markers:

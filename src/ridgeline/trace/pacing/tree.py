@@ -49,7 +49,7 @@ class Tree:
     """A session being replayed in a lane. It is finished when the root and everything it started have ended."""
 
     __slots__ = (
-        "_identity",
+        "_id_prefix",
         "_open",
         "_spawned",
         "_unfinished",
@@ -67,7 +67,7 @@ class Tree:
     )
 
     def __init__(
-        self, session: Session, snapshot: Snapshot, *, serial: int, lane: int, marker: str, identity: tuple[str, int]
+        self, session: Session, snapshot: Snapshot, *, serial: int, lane: int, marker: str, id_prefix: str
     ) -> None:
         self.session = session
         self.serial = serial
@@ -78,7 +78,7 @@ class Tree:
         self.held: list[Stream] = []
         self.in_flight = 0
         self.idle_since_ns = 0
-        self._identity = identity
+        self._id_prefix = id_prefix
         self.root_correlation_id = self.correlation_id_of(0)  # also of a tree whose root is over: its children's parent
         self._spawned = list(snapshot.spawned)
         self._unfinished = [0] * len(session.branches)  # children per branch that were started and have not ended
@@ -97,8 +97,7 @@ class Tree:
         return [stream for stream in self.streams if stream.state is not State.ENDED]
 
     def correlation_id_of(self, conversation: int) -> str:
-        benchmark_id, seed = self._identity
-        return correlation_id(benchmark_id, seed, self.serial, conversation)
+        return correlation_id(self._id_prefix, self.serial, conversation)
 
     def gated(self, stream: Stream) -> bool:
         """Whether its next turn waits for children that are still at work."""
