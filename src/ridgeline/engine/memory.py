@@ -1,0 +1,127 @@
+"""Where a GPU's memory goes when the engine starts, and the KV pool that is left: vLLM's arithmetic.
+
+    requested = ceil(total * gpu_memory_utilization)
+    available = requested - weights - activation peak - non-torch memory - graph estimate
+
+Weights and pages are exact. The last three are what only a start can tell; they are estimated here and said so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ridgeline.core.errors import InputError, Problem
+from ridgeline.core.units import GIB
+from ridgeline.engine.kv import FULL, STATE, KvCapacity, KvPlan, capacity, plan_groups
+from ridgeline.engine.kvlayers import kv_layers
+from ridgeline.engine.options import EngineOptions
+from ridgeline.engine.weights import Weights, expert_padding, weights
+from ridgeline.spec.facts.model import Dense, Experts
+
+# Measured on one H200 with vLLM 0.24: 0.22 GiB outside the allocator on one GPU. The collectives' buffers of a
+# multi-GPU start are an assumption, as is the graph estimate that V1 model runners take off (0.6 GiB seen for 8B).
+NON_TORCH, COLLECTIVES, GRAPHS = round(0.22 * GIB), 1 * GIB, round(0.6 * GIB)
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What the scheduler sees of the cache on one rank: `blocks` of `block_size` tokens for history, of which each
+    running request holds `held` more for windows and states."""
+
+    blocks: int
+    block_size: int
+    held: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes on one GPU, the cache plan and its capacity per data-parallel rank."""
+
+    requested: int
+    weights: Weights
+    activation: int  # estimate
+    other: int  # estimate: non-torch, collectives, graphs
+    available: int
+    plan: KvPlan
+    capacity: KvCapacity
+    pool: Pool
+
+
+def memory_of(options: EngineOptions) -> Memory:
+    """The memory of one GPU. Raises InputError in vLLM's words when the longest request does not fit.
+
+    `kv_tokens` sets the pool outright and skips the arithmetic, like vLLM's override of the block count.
+    """
+    layers = kv_layers(
+        options.arch,
+        options.topology,
+        block=options.block_size,
+        fp8=options.kv_cache_dtype.startswith("fp8"),
+        mtp=options.spec_decode,
+    )
+    plan = plan_groups(layers)
+    parts = weights(
+        options.arch,
+        options.topology,
+        options.formats,
+        mtp=options.spec_decode,
+        pad=expert_padding(options.formats, options.gpu.vendor),
+    )
+    requested = math.ceil(options.gpu.memory_bytes * options.gpu_memory_utilization)
+    activation = activation_bytes(options)
+    single = options.topology.gpus == 1
+    other = NON_TORCH + (0 if single else COLLECTIVES) + (GRAPHS if options.arch.moe else 0)
+    available = requested - round(parts.total) - activation - other
+    if options.kv_tokens is not None:
+        return Memory(
+            requested, parts, activation, other, available, plan, _override(options), _overridden(options, plan)
+        )
+    try:
+        found = capacity(plan, available, options.max_model_len, options.in_flight_tokens)
+    except ValueError as error:
+        room = f"{requested / GIB:.2f} GiB requested, {parts.total / GIB:.2f} for weights"
+        hint = "a smaller max-model-len, more GPUs, a narrower precision, or --kv-tokens to leave memory aside"
+        raise InputError([Problem(f"{error} ({room})", key="kv_cache", hint=hint)]) from error
+    return Memory(requested, parts, activation, other, available, plan, found, _pool(plan, found.blocks))
+
+
+def activation_bytes(options: EngineOptions) -> int:
+    """Peak of the profiling run: the widest layer's intermediates for a full token budget, or the logits of a full
+    batch. bf16 activations; gate and up together, their product, and four copies of the residual (8B on one H200:
+    0.91 GiB against 0.88 to 1.10 measured)."""
+    arch, tp = options.arch, options.topology.attention_tp
+    split = max(1, options.topology.tp * options.topology.pcp // options.topology.ep)
+    widest = 0.0
+    for block in arch.blocks:
+        ffn = block.ffn
+        if isinstance(ffn, Dense):
+            widest = max(widest, 3 * ffn.inter / tp)
+        elif isinstance(ffn, Experts):
+            routed = ffn.top_k * (3 * ffn.inter / split + (ffn.latent or arch.hidden))
+            widest = max(widest, routed + 3 * (ffn.shared + ffn.dense_inter) / tp)
+    layer = options.max_num_batched_tokens * (4 * arch.hidden * max(1, arch.hyper) + widest) * 2
+    logits = options.max_num_seqs * arch.vocab / tp * (2 + 4)  # bf16 and an fp32 copy for sampling
+    return round(max(layer, logits))
+
+
+def _pool(plan: KvPlan, blocks: int) -> Pool:
+    """Groups share one pool: history groups take a block each per `block_size` tokens, windows and states a few blocks
+    per running request."""
+    history = [group for group in plan.groups if group.layer.kind == FULL]
+    if not history:  # windows and states only: history costs nothing, requests hold a fixed number of blocks
+        held = sum(group.layer.pages(1 << 40, 0) for group in plan.groups)
+        return Pool(blocks, plan.scheduler_block if any(g.layer.kind != STATE for g in plan.groups) else 1 << 20, held)
+    held = sum(group.layer.pages(1 << 40, 0) for group in plan.groups if group.layer.kind != FULL)
+    return Pool(blocks // len(history), max(group.layer.block for group in history), -(-held // len(history)))
+
+
+def _overridden(options: EngineOptions, plan: KvPlan) -> Pool:
+    sized = _pool(plan, 1)
+    tokens = options.kv_tokens or 0
+    return Pool(max(1, tokens // sized.block_size), sized.block_size, 0)
+
+
+def _override(options: EngineOptions) -> KvCapacity:
+    tokens = options.kv_tokens or 0
+    return KvCapacity(max(1, tokens // options.block_size), tokens, tokens / options.max_model_len)

@@ -1,0 +1,118 @@
+"""How an engine is started, under vLLM's names and with its defaults: the one value the simulator, the emulated server
+and the checks agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ridgeline.core.errors import InputError, Problem
+from ridgeline.core.topology import Topology
+from ridgeline.core.units import GIB
+from ridgeline.engine.formats import Formats, formats_of
+from ridgeline.engine.graphs import MODES
+from ridgeline.spec.facts.gpu import Gpu
+from ridgeline.spec.facts.library import find_gpu, find_model
+from ridgeline.spec.facts.model import ModelArch
+
+ROUTERS = ("session", "round-robin", "least-loaded")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOptions:
+    """One engine: a model on GPUs in a topology, with its limits. Limits are per data-parallel rank, as in vLLM."""
+
+    arch: ModelArch
+    gpu: Gpu
+    topology: Topology
+    precision: str
+    formats: Formats
+    engine: str = "vllm"  # engine build whose cost parameters and rules apply
+    max_model_len: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    block_size: int = 16
+    gpu_memory_utilization: float = 0.9
+    kv_cache_dtype: str = "auto"  # "auto" (bf16) | "fp8"
+    enable_prefix_caching: bool = True
+    long_prefill_token_threshold: int = 0  # 0: no limit per request and step
+    async_scheduling: bool = True
+    watermark: float = 0.0  # share of blocks kept free when admitting
+    scheduler_reserve_full_isl: bool = True  # admit only when the whole prompt would fit
+    cudagraph_mode: str = "FULL_AND_PIECEWISE"
+    cudagraph_capture_sizes: tuple[int, ...] | None = None
+    max_cudagraph_capture_size: int | None = None
+    num_speculative_tokens: int = 0
+    kv_tokens: int | None = None  # overrides what memory arithmetic gives, per rank
+    router: str = "session"  # how requests are spread over data-parallel ranks
+    seed: int = 0
+
+    @property
+    def in_flight_tokens(self) -> int:
+        """Tokens of unfinished batches that windowed caches must keep: two batches with async scheduling."""
+        batches = 2 if self.async_scheduling and self.topology.pp == 1 else self.topology.pp
+        return batches * self.max_num_batched_tokens
+
+    @property
+    def spec_decode(self) -> bool:
+        return self.num_speculative_tokens > 0
+
+
+def options_from(
+    arch: ModelArch | str, gpu: Gpu | str, topology: Topology, precision: str | None = None, **overrides: Any
+) -> EngineOptions:
+    """Options from facts (or their names) and overrides; vLLM's defaults fill the rest.
+
+    `precision` None: as the checkpoint is shipped. Overrides that are None count as not given. Defaults that depend on
+    the GPU: 8,192 batched tokens and 1,024 sequences from 70 GiB of memory on, else 2,048 and 256 (vLLM's API server).
+    Raises InputError with every problem found.
+    """
+    model = find_model(arch) if isinstance(arch, str) else arch
+    device = find_gpu(gpu) if isinstance(gpu, str) else gpu
+    given = {key: value for key, value in overrides.items() if value is not None}
+    known = {item.name for item in fields(EngineOptions)} - {"arch", "gpu", "topology", "precision", "formats"}
+    problems = [
+        Problem(f"is not an engine option; known: {', '.join(sorted(known))}", key=key)
+        for key in given
+        if key not in known
+    ]
+    large = device.memory_bytes >= 70 * GIB
+    given.setdefault("max_model_len", model.max_len)
+    given.setdefault("max_num_seqs", 1024 if large else 256)
+    given.setdefault("max_num_batched_tokens", 8192 if large else 2048)
+    problems += _problems(model, topology, given)
+    if problems:
+        raise InputError(problems)
+    formats = formats_of(model, precision, device) if precision else Formats(model.experts_format, model.linear_format)
+    return EngineOptions(
+        arch=model, gpu=device, topology=topology, precision=precision or "as shipped", formats=formats, **given
+    )
+
+
+def _problems(model: ModelArch, topology: Topology, given: dict[str, Any]) -> Sequence[Problem]:
+    found = [
+        Problem(f"must be a positive integer, is {given[key]!r}", key=key)
+        for key in ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "block_size", "kv_tokens")
+        if key in given and (not isinstance(given[key], int) or given[key] < 1)
+    ]
+    if not 0 < given.get("gpu_memory_utilization", 0.9) <= 1:
+        found.append(Problem("must be above 0 and at most 1", key="gpu_memory_utilization"))
+    if not 0 <= given.get("watermark", 0.0) < 1:
+        found.append(Problem("must be at least 0 and below 1", key="watermark"))
+    if given.get("router", ROUTERS[0]) not in ROUTERS:
+        found.append(Problem(f"must be one of {', '.join(ROUTERS)}", key="router"))
+    if given.get("cudagraph_mode", "NONE") not in MODES:
+        found.append(Problem(f"must be one of {', '.join(MODES)}", key="cudagraph_mode"))
+    if given.get("num_speculative_tokens"):
+        found.append(Problem("speculative decoding is not modelled yet", key="num_speculative_tokens"))
+    for key in ("tp", "pp", "dcp", "pcp", "ep"):
+        if getattr(topology, key) < 1:
+            found.append(Problem(f"must be at least 1, is {getattr(topology, key)}", key=key))
+    if topology.ep > 1 and not model.moe:
+        hint = "leave the expert-parallel size at 1"
+        found.append(Problem(f"{model.name} has no experts to spread over {topology.ep} ranks", key="ep", hint=hint))
+    world = topology.tp * topology.pcp
+    if topology.ep > 1 and world % topology.ep:
+        found.append(Problem(f"{topology.ep} does not divide the {world} GPUs of a stage", key="ep"))
+    return found
