@@ -1,0 +1,163 @@
+"""Chat prompts for the byte model: ASCII text whose token count the emulated engine can only agree with.
+
+A block's text begins with eight characters that encode its id one to one within its session, so different blocks never
+have equal text; the rest is a window into our own corpus. The text needs no JSON escaping and is gathered for whole
+messages at once.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ridgeline.trace.blocks import BlockIds
+from ridgeline.trace.pacing.api import Send
+from ridgeline.trace.prompts.api import Layout
+from ridgeline.trace.prompts.byte_model import BYTES_PER_TOKEN, end, header, text_tokens
+from ridgeline.trace.prompts.corpus_text import corpus_text
+from ridgeline.trace.prompts.fragments import DEFAULT_BYTES, Fragments
+from ridgeline.trace.prompts.segments import NONE
+from ridgeline.trace.prompts.source import Script, Scripts
+from ridgeline.trace.prompts.tree import Tokens
+from ridgeline.trace.prompts.wire import Closing
+
+HEAD = 8
+_ALPHABET = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", dtype=np.uint8)
+_MASK48 = np.uint64((1 << 48) - 1)
+_SHIFTS = np.arange(0, 48, 6, dtype=np.uint64)
+_ODD1, _ODD2 = np.uint64(0x9E3779B97F4B), np.uint64(0xD6E8FEB86659)  # odd: multiplication is one to one modulo 2**48
+
+
+class ByteText:
+    """Text of blocks and tails; `Material` of the byte model."""
+
+    def __init__(self, seed: int) -> None:
+        plain = corpus_text().replace("\n", " ").replace('"', "'").encode()
+        self._seed = seed
+        self._text = np.frombuffer(plain, dtype=np.uint8)
+        self._tokens = len(plain) // BYTES_PER_TOKEN
+        self._windows: dict[int, NDArray[np.uint8]] = {}
+        self._salts: dict[str, int] = {}
+
+    def run(self, space: str, ids: NDArray[Any], size: int) -> bytes:
+        """Text of blocks in a row."""
+        width = size * BYTES_PER_TOKEN
+        mixed = ids.astype(np.uint64, copy=False) ^ np.uint64(self._salt(space))
+        mixed = (mixed * _ODD1) & _MASK48
+        mixed = ((mixed ^ (mixed >> np.uint64(24))) * _ODD2) & _MASK48
+        mixed ^= mixed >> np.uint64(24)
+        text = np.empty((len(ids), width), dtype=np.uint8)
+        head = min(HEAD, width)
+        text[:, :head] = _ALPHABET[((mixed[:, None] >> _SHIFTS[:head]) & np.uint64(63)).astype(np.intp)]
+        if width > head:
+            starts = (mixed % np.uint64(self._tokens)).astype(np.intp) * BYTES_PER_TOKEN
+            text[:, head:] = self._window(width - head)[starts]
+        return text.tobytes()
+
+    def tail_text(self, key: str, size: int) -> bytes:
+        """Text of loose tokens."""
+        width = size * BYTES_PER_TOKEN
+        digest = hashlib.sha256(f"{self._seed}:{key}".encode()).digest()
+        head = base64.urlsafe_b64encode(digest)[: min(HEAD, width)]
+        start = int.from_bytes(digest[8:16], "big") % self._tokens * BYTES_PER_TOKEN
+        rest = width - len(head)
+        if start + rest <= len(self._text):
+            return head + self._text[start : start + rest].tobytes()
+        return head + self._text.take(np.arange(start, start + rest), mode="wrap").tobytes()
+
+    def block(self, space: str, block: int, size: int) -> Tokens:
+        return text_tokens(self.run(space, np.array([block]), size))
+
+    def tail(self, key: str, size: int) -> Tokens:
+        return text_tokens(self.tail_text(key, size))
+
+    def joint(self, role: str, first: bool) -> Tokens:
+        return header(role) if first else np.concatenate([end(), header(role)])
+
+    def closing(self) -> Tokens:
+        return np.concatenate([end(), header("assistant")])
+
+    def marker(self, text: str) -> Tokens:
+        return text_tokens(text)
+
+    def _salt(self, space: str) -> int:
+        if space not in self._salts:
+            digest = hashlib.sha256(f"{self._seed}:{space}".encode()).digest()
+            self._salts[space] = int.from_bytes(digest[:6], "big")
+        return self._salts[space]
+
+    def _window(self, width: int) -> NDArray[np.uint8]:
+        if width not in self._windows:
+            wrapped = np.concatenate([self._text, np.resize(self._text, width)])
+            self._windows[width] = np.lib.stride_tricks.sliding_window_view(wrapped, width)
+        return self._windows[width]
+
+
+class BytePrompts:
+    """`PromptSource` of mode "bytes". `layout(send).tokens` is what the emulated engine counts."""
+
+    mode = "bytes"
+    endpoint = "/v1/chat/completions"
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        seed: int = 42,
+        extra_body: Mapping[str, Any] | None = None,
+        cache_bytes: int = DEFAULT_BYTES,
+    ) -> None:
+        self._text = ByteText(seed)
+        self._scripts = Scripts(self._text)
+        self._fragments = Fragments(cache_bytes)
+        self._closing = Closing(model, "max_completion_tokens", extra_body)
+
+    def layout(self, send: Send) -> Layout:
+        """The whole prompt as spans."""
+        return self._scripts.layout(send)
+
+    def body(self, send: Send) -> list[bytes]:
+        """The request as fragments: one a message, shared between turns."""
+        script = self._scripts.of(send.session)
+        conversation, turn = send.key
+        plan = script.plan(conversation)
+        parts: list[bytes] = []
+        marker = send.marker
+        for node in plan.path(turn):
+            role = plan.segments[node].role
+            if marker and role == "user":
+                parts += [
+                    _opening(role, not parts),
+                    msgspec.json.encode(marker)[1:-1],
+                    self._run(script, conversation, node),
+                ]
+                marker = ""
+            else:
+                name = (script.space, conversation, node)
+                parts.append(self._fragments.get(name, partial(self._message, script, conversation, node)))
+        ending = plan.endings[turn]
+        if ending.tail:
+            parts.append(script.tail(conversation, turn).tobytes())
+        parts.append(b'"}],' + self._closing(send.max_tokens))
+        return parts
+
+    def _message(self, script: Script, conversation: int, node: int) -> bytes:
+        segment = script.plan(conversation).segments[node]
+        return _opening(segment.role, segment.parent == NONE) + self._run(script, conversation, node)
+
+    def _run(self, script: Script, conversation: int, node: int) -> bytes:
+        segment = script.plan(conversation).segments[node]
+        ids = BlockIds.of(script.session.conversations[conversation].turns[segment.turn].hash_ids)
+        return self._text.run(script.space, ids.numpy()[segment.start : segment.end], script.session.block_size)
+
+
+def _opening(role: str, first: bool) -> bytes:
+    """The body up to a message's content, from the end of the content before it."""
+    return (b'{"messages":[{' if first else b'"},{') + b'"role":"%s","content":"' % role.encode()

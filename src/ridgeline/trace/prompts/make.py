@@ -1,0 +1,63 @@
+"""Choosing a prompt source by its mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ridgeline.core.errors import InputError
+from ridgeline.trace.corpus import Corpus
+from ridgeline.trace.prompts.api import PromptSource
+from ridgeline.trace.session import Session
+
+MODES = ("bytes", "token-ids", "tokenizer")
+
+
+def make_prompts(
+    sessions: Corpus | Iterable[Session],
+    mode: str,
+    *,
+    model: str,
+    seed: int = 42,
+    tokenizer: Any = None,
+    extra_body: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> PromptSource:
+    """A prompt source for these sessions, whose ids must be unique.
+
+    mode "bytes": chat text by the byte model. "token-ids": ids for `/v1/completions` (`vocabulary=`). "tokenizer": chat
+    text through `tokenizer`, a path to a local tokenizer file or an object that encodes and decodes (`corpus=`). All
+    take `cache_bytes=`. `extra_body` is merged over the request body. Raises InputError: unknown mode, no tokenizer,
+    two sessions of one name.
+    """
+    twice: set[str] = set()
+    seen: set[str] = set()
+    for session in sessions.sessions if isinstance(sessions, Corpus) else sessions:
+        (twice if session.id in seen else seen).add(session.id)
+    if twice:
+        raise InputError(f"session ids must be unique: {', '.join(sorted(twice)[:5])}")
+    makers: dict[str, Callable[..., PromptSource]] = {"bytes": _bytes, "token-ids": _token_ids, "tokenizer": _tokenizer}
+    if mode not in makers:
+        raise InputError(f"unknown prompt mode {mode!r}", hint=f"one of {', '.join(MODES)}")
+    return makers[mode](tokenizer, model=model, seed=seed, extra_body=extra_body, **options)
+
+
+def _bytes(_: Any, **options: Any) -> PromptSource:
+    from ridgeline.trace.prompts.byte_prompts import BytePrompts
+
+    return BytePrompts(**options)
+
+
+def _token_ids(_: Any, **options: Any) -> PromptSource:
+    from ridgeline.trace.prompts.token_prompts import TokenPrompts
+
+    return TokenPrompts(**options)
+
+
+def _tokenizer(tokenizer: Any, **options: Any) -> PromptSource:
+    from ridgeline.trace.prompts.tokenizer_prompts import FileTokenizer, TokenizerPrompts
+
+    if tokenizer is None:
+        raise InputError("prompt mode `tokenizer` needs a tokenizer file", hint="or use mode `bytes` or `token-ids`")
+    return TokenizerPrompts(FileTokenizer(tokenizer) if isinstance(tokenizer, str | Path) else tokenizer, **options)

@@ -1,0 +1,114 @@
+"""Prompts as token ids for `/v1/completions`: exact to the token, no tokenizer needed.
+
+Blocks and tails are cut from a corpus of ids by the rule of `tokens.py`. There are no message headers: a prompt is the
+conversation's tokens in a row, with the marker's ids before the first user content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ridgeline.core.errors import InputError
+from ridgeline.trace.pacing.api import Send
+from ridgeline.trace.prompts.api import Layout
+from ridgeline.trace.prompts.fragments import DEFAULT_BYTES, Fragments
+from ridgeline.trace.prompts.source import Script, Scripts
+from ridgeline.trace.prompts.tokens import CODING, CorpusTokens, derive
+from ridgeline.trace.prompts.tree import Tokens
+from ridgeline.trace.prompts.wire import Closing
+
+CORPUS_TOKENS = 262_144
+FIRST_ID = 256  # below lie the special tokens of many vocabularies
+DEFAULT_VOCABULARY = 32_000  # every model served today has at least as many
+MARKER_TOKENS = 6
+
+
+class TokenIds:
+    """`Material` of plain token ids."""
+
+    def __init__(self, seed: int, vocabulary: int) -> None:
+        if vocabulary < FIRST_ID + 256:
+            raise InputError(f"a vocabulary of {vocabulary} ids is too small", hint=f"at least {FIRST_ID + 256}")
+        ids = np.random.default_rng(seed).integers(FIRST_ID, vocabulary, CORPUS_TOKENS, dtype=np.int64)
+        self._corpus = CorpusTokens(ids, derive(seed, CODING))
+        self._nothing = np.empty(0, dtype=np.int64)
+
+    def block(self, space: str, block: int, size: int) -> Tokens:
+        return self._corpus.block(space, block, size)
+
+    def tail(self, key: str, size: int) -> Tokens:
+        return self._corpus.tail(key, size)
+
+    def joint(self, role: str, first: bool) -> Tokens:
+        return self._nothing
+
+    def closing(self) -> Tokens:
+        return self._nothing
+
+    def marker(self, text: str) -> Tokens:
+        """Six ids from the hash of the text."""
+        digest = hashlib.sha256(text.encode()).digest()[:MARKER_TOKENS]
+        return np.frombuffer(digest, dtype=np.uint8).astype(np.int64) + FIRST_ID
+
+
+class TokenPrompts:
+    """`PromptSource` of mode "token-ids"."""
+
+    mode = "token-ids"
+    endpoint = "/v1/completions"
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        seed: int = 42,
+        vocabulary: int = DEFAULT_VOCABULARY,
+        extra_body: Mapping[str, Any] | None = None,
+        cache_bytes: int = DEFAULT_BYTES,
+    ) -> None:
+        self._ids = TokenIds(seed, vocabulary)
+        self._scripts = Scripts(self._ids)
+        self._fragments = Fragments(cache_bytes)
+        self._closing = Closing(model, "max_tokens", extra_body)
+
+    def layout(self, send: Send) -> Layout:
+        """The whole prompt as spans."""
+        return self._scripts.layout(send)
+
+    def body(self, send: Send) -> list[bytes]:
+        """The request as fragments; every group of ids begins with a comma, of which the first is left out."""
+        script = self._scripts.of(send.session)
+        conversation, turn = send.key
+        plan = script.plan(conversation)
+        parts: list[bytes] = []
+        marker = send.marker
+        for node in plan.path(turn):
+            segment = plan.segments[node]
+            if marker and segment.role == "user":
+                parts.append(_text(self._ids.marker(marker)))
+                marker = ""
+            if segment.end > segment.start:
+                name = (script.space, conversation, node)
+                parts.append(self._fragments.get(name, partial(self._run, script, conversation, node)))
+        if plan.endings[turn].tail:
+            parts.append(_text(script.tail(conversation, turn)))
+        if parts:
+            parts[0] = b'{"prompt":[' + parts[0][1:]
+        else:
+            parts = [b'{"prompt":[']
+        parts.append(b"]," + self._closing(send.max_tokens))
+        return parts
+
+    def _run(self, script: Script, conversation: int, node: int) -> bytes:
+        segment = script.plan(conversation).segments[node]
+        ids = script.session.conversations[conversation].turns[segment.turn].hash_ids
+        return b"".join(_text(script.block(ids[at])) for at in range(segment.start, segment.end))
+
+
+def _text(ids: Tokens) -> bytes:
+    return b"".join(b",%d" % value for value in ids.tolist())
