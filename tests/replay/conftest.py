@@ -1,6 +1,7 @@
-"""Makes the hand-made parts beside this file importable: scripted_server, load, wire."""
+"""Makes the hand-made parts importable: scripted_server and hand_load beside this file, wire_cases in tests/wire."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "wire")]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import uvloop
-from load import ClosedLoop, Prompts
+from hand_load import ClosedLoop, Prompts
 from scripted_server import DONE, Reply, Request, ScriptedServer, content, event, stream, usage
 
 from ridgeline.core.clock import ScaledClock

@@ -73,12 +73,6 @@ class Answer:
 class ResponseDecoder:
     """One answer. `status` and `content_type` are those of its head."""
 
-    __slots__ = (
-        "_attempts", "_body", "_chunk_ns", "_chunk_tokens", "_content_type", "_done", "_error", "_finish", "_first",
-        "_first_byte", "_first_visible", "_flags", "_hidden", "_last_byte", "_no_completion", "_status", "_stream",
-        "_template", "_texts", "_usage", "_whole",
-    )  # fmt: skip
-
     def __init__(self, status: int = 200, content_type: str = "text/event-stream") -> None:
         self._status = status
         self._content_type = content_type
@@ -88,6 +82,7 @@ class ResponseDecoder:
         self._stream: EventStream | None = None
         self._template: Template | None = None
         self._attempts = _LEARNING_ATTEMPTS
+        self._counted_at = 0  # content events there were when the server last counted
         self._first_byte: int | None = None
         self._last_byte = 0
         self._first_visible: int | None = None
@@ -198,9 +193,13 @@ class ResponseDecoder:
         if (error := error_of(chunk)) is not None:
             self._fail(error)
             return
-        before = self._usage.completion_tokens
+        before = self._usage.completion_tokens or 0
+        # A step of the server's count is this chunk's tokens only if no content came since the count before.
+        stepwise = self._counted_at == len(self._chunk_ns)
+        counted = None
         for usage in usages(chunk):
             self._usage = self._usage.updated(usage)
+            counted = usage.completion_tokens if usage.completion_tokens is not None else counted
         told: int | None = None
         generated = False
         for piece in pieces(chunk):
@@ -214,10 +213,11 @@ class ResponseDecoder:
                 if piece.tokens is not None:
                     told = (told or 0) + piece.tokens
         if generated:
-            after = self._usage.completion_tokens
-            if told is None and after is not None and (before is not None or not self._chunk_ns):
-                told = after - (before or 0)  # usage in every chunk: the step is this chunk's tokens
+            if told is None and counted is not None and stepwise and counted > before:
+                told = counted - before
             self._content(at_ns, told)
+        if counted is not None:
+            self._counted_at = len(self._chunk_ns)
 
     def _keep(self, piece: Piece, at_ns: int) -> bool:
         """Store a piece's text. True when it holds generated text."""

@@ -45,7 +45,7 @@ class EventStream:
             # The common shape: whole events of one data line each. Anything else takes the rules below.
             *blocks, data = data.split(b"\n\n")
             for block in blocks:
-                if block.startswith(b"data: ") and b"\n" not in block:
+                if block.startswith(b"data: ") and len(block) > 6 and b"\n" not in block:
                     events.append(Event(b"", block[6:]))
                 else:
                     self._lines(block + b"\n\n", events)
