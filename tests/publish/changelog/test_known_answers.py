@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+from tests.golden import golden
 
 from ridgeline.core.errors import RidgelineError
 from ridgeline.publish.changelog.contract import strict
@@ -17,7 +18,6 @@ from ridgeline.publish.changelog.merging import canonicalize, resolve
 from ridgeline.publish.changelog.output import as_object
 from ridgeline.publish.changelog.repository import diff
 from ridgeline.publish.changelog.selection import Modifiers, Selection, select
-from tests.golden import golden
 
 
 def cases(name: str, having: str = "name") -> list[Any]:

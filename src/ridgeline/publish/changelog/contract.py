@@ -50,8 +50,12 @@ def strict(base: bytes, head: bytes, links: Links, file: str = FILE) -> Change:
     try:
         new = read_document(head, file)
     except ChangelogRefused as refused:
-        edits = [] if head.startswith(base) else history_edits(base, head, file)
-        raise ChangelogRefused([*edits, *refused.problems]) from None
+        if head.startswith(base):
+            raise
+        # base is well-formed, so faults inside its lines only follow from the edits: name those
+        last = base.count(b"\n")
+        beyond = [one for one in refused.problems if one.where and one.where.line > last]
+        raise ChangelogRefused([*(history_edits(base, head, file) or refused.problems), *beyond]) from None
     return _compare(old, new, links)
 
 
@@ -128,7 +132,7 @@ def _correction_faults(old: Document, new: Document, corrections: tuple[Correcti
     before, after = old.data.splitlines(keepends=True), new.data.splitlines(keepends=True)
     if len(before) != len(after):
         what = "a link correction may not add or remove lines"
-        return [*history_edits(old.data, new.data, new.file), at(new.file, corrections[0].after.line, what)]
+        return [*history_edits(old.data, new.data, new.file), at(new.file, corrections[0].after.link_line, what)]
     differing = [number for number, (was, now) in enumerate(zip(before, after, strict=True), 1) if was != now]
     faults = [
         at(new.file, number, "a link correction may only change `  pr-link:` lines", hint="restore this line")

@@ -32,5 +32,6 @@ def at(file: str, line: int, message: str, *, key: str | None = None, hint: str 
     return Problem(message, Where(file, line), key, hint)
 
 
-def _place(problem: Problem) -> tuple[str, int]:
-    return (problem.where.file, problem.where.line) if problem.where else ("", 0)
+def _place(problem: Problem) -> tuple[str, bool, int]:
+    """By file and line; what concerns a whole file comes after what has a line."""
+    return (problem.where.file, not problem.where.line, problem.where.line) if problem.where else ("", True, 0)

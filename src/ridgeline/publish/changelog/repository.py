@@ -64,6 +64,21 @@ class Repository:
             return None
         return self.git("cat-file", "blob", blob.decode("ascii")).stdout
 
+    def has(self, commit: str | None, name: str) -> bool:
+        """Whether `name` is a file in a commit id, or in the work tree for None."""
+        if commit is None:
+            return (self.root / self.inside(name)).is_file()
+        return self.find(commit, name) is not None
+
+    def fork_point(self, one: str, other: str) -> str:
+        """The best common ancestor of two commit ids. Raises InputError when they have none."""
+        found = self.git("merge-base", one, other, accept=(0, 1)).stdout.decode("ascii").split()
+        if not found:
+            raise InputError(
+                [Problem(f"{one[:12]} and {other[:12]} have no common ancestor", hint="fetch full history")]
+            )
+        return found[0]
+
     def read(self, commit: str | None, name: str) -> bytes:
         """The bytes of `name` in a commit id, or in the work tree for None. Raises InputError when it is missing."""
         if commit is None:
@@ -89,6 +104,18 @@ def diff(base: bytes, head: bytes) -> Diff:
     if done.returncode not in (0, 1):  # 1: they differ
         raise EnvironmentFailed(f"`git diff` failed: {done.stderr.decode('utf-8', 'replace').strip()}")
     return read_diff(done.stdout)
+
+
+def leave_markers(base: Path, ours: Path, theirs: Path, size: int) -> None:
+    """Write git's ordinary conflict of three files into `ours`, for a person to solve."""
+    flags = [f"--marker-size={size}", "-L", "ours", "-L", "base", "-L", "theirs"]
+    _git(Path(), "merge-file", "--quiet", *flags, "--", *map(os.fspath, (ours, base, theirs)))
+
+
+def rebasing() -> bool:
+    """Whether git is rebasing here: then ours is the branch rebased onto, theirs the commit being moved."""
+    states = [_git(Path(), "rev-parse", "--git-path", name).stdout for name in ("rebase-merge", "rebase-apply")]
+    return any(Path(os.fsdecode(state.rstrip(b"\n"))).exists() for state in states if state.strip())
 
 
 def write_atomically(path: Path, data: bytes) -> None:
