@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ridgeline.core.record import Outcome, Phases
 from ridgeline.trace.pacing.api import Actions, Send
@@ -45,14 +45,17 @@ class Prompts:
 
 
 class ClosedLoop:
-    """`lanes` lanes that each send `per_lane` requests, `delay_ns` after the answer before; optional cancels.
+    """`lanes` lanes that each send `per_lane` requests, `delay_ns` after the answer before.
 
-    `cancel_at_ns`: everything in flight is cancelled then and nothing more is sent.
+    `cancel_when` is asked every 2 ms; once it says yes, everything in flight is cancelled and nothing more is sent.
     """
 
-    def __init__(self, lanes: int, per_lane: int, delay_ns: int = 0, cancel_at_ns: int | None = None) -> None:
+    def __init__(
+        self, lanes: int, per_lane: int, delay_ns: int = 0, cancel_when: Callable[[], bool] | None = None
+    ) -> None:
         self._lanes, self._per_lane, self._delay = lanes, per_lane, delay_ns
-        self._cancel_at = cancel_at_ns
+        self._cancel_when = cancel_when
+        self._now = 0
         self._session = session(per_lane)
         self._due: list[tuple[int, int, int]] = []  # at, lane, turn
         self._flying: dict[int, tuple[int, int]] = {}
@@ -68,7 +71,8 @@ class ClosedLoop:
         self._due = [(now_ns, lane, 0) for lane in range(self._lanes)]
 
     def advance(self, now_ns: int) -> Actions:
-        if self._cancel_at is not None and now_ns >= self._cancel_at and not self._cancelled:
+        self._now = now_ns
+        if self._cancel_when is not None and not self._cancelled and self._cancel_when():
             self._cancelled = True
             self._due = []
             return Actions([], list(self._flying))
@@ -78,8 +82,8 @@ class ClosedLoop:
 
     def next_at(self) -> int | None:
         times = [at for at, _, _ in self._due]
-        if self._cancel_at is not None and not self._cancelled:
-            times.append(self._cancel_at)
+        if self._cancel_when is not None and not self._cancelled:
+            times.append(self._now + 2_000_000)
         return min(times, default=None)
 
     def sent(self, send_id: int, at_ns: int) -> None:

@@ -164,9 +164,14 @@ def test_an_interim_answer_is_not_the_answer() -> None:
 
 
 def test_what_the_machine_cancels_is_recorded_as_cancelled() -> None:
-    pacer = ClosedLoop(lanes=3, per_lane=5, cancel_at_ns=60 * MS)
-    endless = Reply(steps=((0, content("a")), *(((0.01, content("b")),) * 2000)))
-    result, _ = drive(lambda request: endless, pacer)
+    seen: list[Request] = []
+    pacer = ClosedLoop(3, 5, cancel_when=lambda: len(seen) == 3 and all(len(request.sends) > 4 for request in seen))
+
+    def endless(request: Request) -> Reply:
+        seen.append(request)
+        return Reply(steps=((0, content("a")), *(((0.01, content("b")),) * 2000)))
+
+    result, _ = drive(endless, pacer)
     assert [record.outcome for record in result.records] == [Outcome.CANCELLED] * 3
     assert pacer.outcomes == dict.fromkeys(range(3), Outcome.CANCELLED)
     assert all(record.chunks and record.end_ns for record in result.records), "what had arrived is kept"
@@ -227,14 +232,14 @@ def test_records_stream_to_the_sink_and_need_not_be_kept() -> None:
 
 
 def test_under_speed_all_times_are_simulated() -> None:
-    def reply(request: Request) -> Reply:
-        return stream(2, first_s=0.02, gap_s=0.02)
-
-    result, _ = drive(reply, ClosedLoop(1, 2, delay_ns=1000 * MS), clock=ScaledClock.start(50))
+    clock = ScaledClock.start(50)
+    pacer = ClosedLoop(1, 2, delay_ns=1000 * MS)
+    result, server = drive(lambda request: stream(2, first_s=0.02, gap_s=0.02), pacer, clock=clock)
     first, second = result.records
     assert first.end_ns is not None and first.sent_ns is not None and first.first_token_ns is not None
     assert result.speed == 50
-    assert first.first_token_ns - first.sent_ns >= 20 * MS * 50
+    role, token, *_ = map(clock.at, server.requests[0].sends)
+    assert first.sent_ns <= clock.at(server.requests[0].arrived_ns) <= role < token <= first.first_token_ns
     assert second.scheduled_ns == first.end_ns + 1000 * MS
 
 
