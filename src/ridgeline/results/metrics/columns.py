@@ -1,0 +1,135 @@
+"""Records as numpy columns: what the formulas work on, whichever way the records came.
+
+In: a replay, an Arrow table or a Parquet file. Out: one float array per field, NaN where the record holds None (inside
+this room only), times in nanoseconds (exact in 53 bits up to 104 days). Arrivals of chunks are long, so they are
+read on demand, one row group at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from ridgeline.core.record import Outcome, Replay
+from ridgeline.results.sweepline import Floats, Ints
+
+OUTCOMES = tuple(str(outcome) for outcome in Outcome)
+NUMBERS = (
+    "lane",
+    "tree",
+    "scheduled_ns",
+    "sent_ns",
+    "first_byte_ns",
+    "first_token_ns",
+    "first_visible_ns",
+    "last_token_ns",
+    "end_ns",
+    "asked_prompt_tokens",
+    "prompt_tokens",
+    "completion_tokens",
+    "reasoning_tokens",
+    "cached_tokens",
+    "chunks",
+    "first_chunk_tokens",
+    "theoretical_hit_blocks",
+    "theoretical_total_blocks",
+)
+
+
+class Ragged:
+    """Arrivals of one stretch of records: `times[offsets[i]:offsets[i+1]]` belong to its i-th record."""
+
+    __slots__ = ("offsets", "times")
+
+    def __init__(self, offsets: Ints, times: Ints) -> None:
+        self.offsets = offsets
+        self.times = times
+
+
+@dataclass(frozen=True)
+class Columns:
+    """All records of a replay, warm-up included, in the order of sending."""
+
+    profiling: NDArray[np.bool_]
+    outcome: NDArray[np.int8]  # index into OUTCOMES
+    numbers: dict[str, Floats]
+    chunks: Callable[[], Iterator[Ragged]]
+
+    def __len__(self) -> int:
+        return len(self.profiling)
+
+    def __getitem__(self, name: str) -> Floats:
+        return self.numbers[name]
+
+    def is_outcome(self, outcome: Outcome) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = self.outcome == OUTCOMES.index(str(outcome))
+        return found
+
+    @classmethod
+    def of(cls, source: Replay | pa.Table | Path) -> Columns:
+        """Columns of a replay, of a records table, or of a records file (whose other columns are not read)."""
+        if isinstance(source, Replay):
+            return _of_replay(source)
+        if isinstance(source, pa.Table):
+            return _of_table(source, lambda: _ragged(source.column("chunk_ns").chunks))
+        file = pq.ParquetFile(source, memory_map=True)
+        table = file.read(columns=["phase", "outcome", *NUMBERS])
+        return _of_table(table, lambda: _ragged_file(file))
+
+
+def _of_replay(replay: Replay) -> Columns:
+    records = replay.records
+    codes = {outcome: OUTCOMES.index(str(outcome)) for outcome in Outcome}
+
+    def chunks() -> Iterator[Ragged]:
+        for start in range(0, len(records), 65_536):
+            part = records[start : start + 65_536]
+            lengths = np.array([len(record.chunk_ns) for record in part], dtype=np.int64)
+            offsets = np.concatenate(([0], np.cumsum(lengths)))
+            times = np.fromiter((t for record in part for t in record.chunk_ns), dtype=np.int64, count=offsets[-1])
+            yield Ragged(offsets, times)
+
+    return Columns(
+        profiling=np.array([record.phase == "profiling" for record in records], dtype=bool),
+        outcome=np.array([codes[record.outcome] for record in records], dtype=np.int8),
+        numbers={
+            name: np.array([getattr(record, name) for record in records], dtype=np.float64)  # None becomes NaN
+            for name in NUMBERS
+        },
+        chunks=chunks,
+    )
+
+
+def _of_table(table: pa.Table, chunks: Callable[[], Iterator[Ragged]]) -> Columns:
+    names = pa.array(OUTCOMES)
+    outcome = pc.index_in(table.column("outcome").cast(pa.string()), value_set=names)
+    return Columns(
+        profiling=_numpy(pc.equal(table.column("phase").cast(pa.string()), "profiling")).astype(bool),
+        outcome=_numpy(outcome).astype(np.int8),
+        numbers={name: _numpy(table.column(name)).astype(np.float64, copy=False) for name in NUMBERS},
+        chunks=chunks,
+    )
+
+
+def _numpy(column: pa.ChunkedArray) -> NDArray[np.generic]:
+    """Values of a column; nulls of a number column become NaN (Arrow turns it into floats then)."""
+    found: NDArray[np.generic] = column.to_numpy()
+    return found
+
+
+def _ragged(lists: list[pa.ListArray]) -> Iterator[Ragged]:
+    for chunk in lists:
+        offsets = chunk.offsets.to_numpy().astype(np.int64)
+        yield Ragged(offsets - offsets[0], chunk.flatten().to_numpy())
+
+
+def _ragged_file(file: pq.ParquetFile) -> Iterator[Ragged]:
+    for group in range(file.num_row_groups):
+        yield from _ragged(file.read_row_group(group, columns=["chunk_ns"]).column("chunk_ns").chunks)

@@ -1,0 +1,111 @@
+"""What a metric may look at: a replay's columns, its windows, its samples and the cell's sizes.
+
+In: columns and facts. Out: arrays of the good requests, picked once and shared by all metrics. The good requests are
+those of the profiling phase that ended well and whose times are in order; latencies and throughput are theirs alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ridgeline.core.record import Outcome, Phases
+from ridgeline.results.metrics.columns import Columns
+from ridgeline.results.metrics.scrapes import Scrapes
+from ridgeline.results.metrics.steady import Span, longest_steady
+from ridgeline.results.sweepline import Floats
+
+_TIMES = ("sent_ns", "first_byte_ns", "first_token_ns", "last_token_ns", "end_ns")
+
+
+@dataclass(frozen=True)
+class Slo:
+    """What one request must keep to count as good output. Seconds; None: no limit."""
+
+    ttft_s: float | None = None
+    itl_s: float | None = None
+    e2e_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Everything the formulas see. `gpus`: all GPUs the cell occupies; `concurrency`: lanes asked for."""
+
+    columns: Columns
+    phases: Phases
+    gpus: int
+    concurrency: int
+    scrapes: Scrapes
+    health: Mapping[str, float] = field(default_factory=dict)
+    slo: Slo | None = None
+
+    @cached_property
+    def disordered(self) -> NDArray[np.bool_]:
+        """Answered requests whose times are not in order (sent <= first byte <= first <= last token <= end)."""
+        bad = np.zeros(len(self.columns), dtype=bool)
+        latest = self.columns["sent_ns"]
+        for name in _TIMES[1:]:
+            times = self.columns[name]
+            bad |= times < latest  # a comparison with a missing time is false
+            latest = np.fmax(latest, times)
+        return bad & self.columns.is_outcome(Outcome.OK)
+
+    @cached_property
+    def good(self) -> NDArray[np.bool_]:
+        """Profiling requests that ended well, with times in order."""
+        answered = self.columns.profiling & self.columns.is_outcome(Outcome.OK)
+        return answered & ~np.isnan(self.columns["sent_ns"]) & ~self.disordered
+
+    def count(self, outcome: Outcome) -> int:
+        """Profiling requests with this outcome."""
+        return int(np.count_nonzero(self.columns.profiling & self.columns.is_outcome(outcome)))
+
+    @cached_property
+    def _picked(self) -> dict[str, Floats]:
+        return {}
+
+    def pick(self, name: str) -> Floats:
+        """A column of the good requests, NaN where a request has no value."""
+        if name not in self._picked:
+            self._picked[name] = self.columns[name][self.good]
+        return self._picked[name]
+
+    def seconds(self, start: str, end: str) -> Floats:
+        """Seconds from one time to another, for the good requests that have both."""
+        return finite((self.pick(end) - self.pick(start)) / 1e9)
+
+    @cached_property
+    def window_ns(self) -> tuple[float, float] | None:
+        """First sending and last end of the good requests; None without any."""
+        if not self.good.any():
+            return None
+        ends = np.fmax(self.pick("end_ns"), self.pick("last_token_ns"))
+        if np.isnan(ends).all():
+            return None
+        return float(self.pick("sent_ns").min()), float(np.nanmax(ends))
+
+    @property
+    def duration_s(self) -> float | None:
+        """Length of the full window, seconds; None when it is empty."""
+        window = self.window_ns
+        return (window[1] - window[0]) / 1e9 if window and window[1] > window[0] else None
+
+    @cached_property
+    def steady(self) -> Span | str:
+        """The longest span of the profiling phase with at least 90 % of the lanes held, or why there is none."""
+        return longest_steady(self.columns, self.phases, self.concurrency)
+
+    @cached_property
+    def server_window_ns(self) -> tuple[float, float] | None:
+        """When the profiling requests were at the server: from its start to the end of the drain."""
+        start, end = self.phases.profiling_start_ns, self.phases.drained_ns or self.phases.profiling_end_ns
+        return (start, end) if start is not None and end is not None and end > start else None
+
+
+def finite(values: Floats) -> Floats:
+    """Without NaN."""
+    return values[~np.isnan(values)]
