@@ -1,33 +1,36 @@
 """Which measures can be axes, and how measures are called on a page.
 
 In: the measures that exist in a set of points. Out: the offered axes, the usual pair, and a description of each
-measure. Titles, units, directions and formulas are the registry's (`results.metrics`); this page only orders them.
+measure. Titles, units, directions and formulas are the register's (`results.metrics`); this page only orders them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ridgeline.core.point import Point
+from ridgeline.results.metrics import METRICS, Metric
+from ridgeline.results.metrics.statistics import STATISTICS
 
-# What a reader asks first comes first. A metric stands for all its statistics, in the order of _STATISTICS.
-_X = ("interactivity", "e2e", "ttft", "tpot", "itl")
-_Y = ("total_throughput_per_gpu", "output_throughput_per_gpu", "input_throughput_per_gpu")
-_HEADLINE = ("ttft.p50", "itl.p50", "e2e.p50", "ttft.p90")
-_COLUMNS = ("ttft.p50", "e2e.p50")
-_STATISTICS = ("p50", "p90", "p99", "mean")
-_STATISTIC_WORDS = {"p50": "median", "mean": "mean", "p90": "p90", "p99": "p99"}
-_TEMP = {
-    "interactivity": dict(title="Interactivity", unit="tok/s/user", better="higher", definition="Output tokens per second as one user sees them.", formula="1 ÷ (pXX of ITL)", source="client", pitfalls="A mean hides the slow tail."),
-    "ttft": dict(title="Time to first token", unit="s", better="lower", definition="From the last byte sent to the first generated token.", formula="first_token − sent", source="client", pitfalls=""),
-    "itl": dict(title="Inter-token latency", unit="s", better="lower", definition="", formula="(last − first) ÷ (n − 1)", source="client", pitfalls=""),
-    "tpot": dict(title="Time per output token", unit="s", better="lower", definition="", formula="", source="client", pitfalls=""),
-    "e2e": dict(title="End-to-end latency", unit="s", better="lower", definition="", formula="last − sent", source="client", pitfalls=""),
-    "total_throughput_per_gpu": dict(title="Total throughput per GPU", unit="tok/s/GPU", better="higher", definition="Input and output tokens a second over all GPUs the topology occupies.", formula="(input + output tokens in the window) ÷ seconds ÷ GPUs", source="usage of the server", pitfalls="ep and dcp never multiply the number of GPUs."),
-    "output_throughput_per_gpu": dict(title="Output throughput per GPU", unit="tok/s/GPU", better="higher", definition="", formula="", source="", pitfalls=""),
-    "input_throughput_per_gpu": dict(title="Input throughput per GPU", unit="tok/s/GPU", better="higher", definition="", formula="", source="", pitfalls=""),
+# What a reader asks first comes first. Each name stands for the measures after it that exist.
+_X = {
+    "interactivity": ("p50", "p90"),
+    "e2e_interactivity": ("p50", "p90"),
+    "e2e_latency": ("p50", "p90"),
+    "ttft": ("p50", "p90", "p99"),
+    "tpot": ("p50", "p90"),
+    "itl": ("p50", "p90"),
 }
+_Y = {
+    "throughput_per_gpu": ("total", "output", "input"),
+    "throughput_per_gpu_steady": ("total", "output", "input"),
+    "goodput": ("",),
+    "request_rate": ("",),
+}
+_HEADLINE = ("ttft.p50", "e2e_latency.p50", "tpot.p50", "server_cache_hit", "error_rate", "itl.p50")
+_COLUMNS = ("ttft.p50", "e2e_latency.p50", "server_cache_hit")
+_KEPT = frozenset({"mean", "p50", "p90", "p99", "max"})  # of a distribution; the run folder holds the others
 
 
 class Offered(NamedTuple):
@@ -38,21 +41,29 @@ class Offered(NamedTuple):
 
 
 def measures(points: Iterable[Point]) -> dict[str, str]:
-    """Measure key to unit, for every measure any point has or misses with a reason."""
-    return {key: measure.unit for point in points for key, measure in point.measures.items()}
+    """Measure key to unit, for every measure a page shows and any point has, or misses with a reason."""
+    every = {key: measure.unit for point in points for key, measure in point.measures.items()}
+    return {key: unit for key, unit in every.items() if _part(key) not in STATISTICS or _part(key) in _KEPT}
 
 
-def offered(points: Sequence[Point]) -> Offered:
+def offered(points: Iterable[Point]) -> Offered:
     """Measures with a direction that at least one point has a value for."""
     have = {key for point in points for key, measure in point.measures.items() if measure.value is not None}
-    return Offered(_ordered(_X, have), _ordered(_Y, have))
+
+    def listed(wanted: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+        keys = (f"{metric}.{part}" if part else metric for metric, parts in wanted.items() for part in parts)
+        return tuple(key for key in keys if key in have and describe(key)["better"])
+
+    return Offered(listed(_X), listed(_Y))
 
 
-def usual(offered: Offered, *, agentic: bool) -> dict[str, str | None]:
-    """The pair a chart opens with: p90 for agentic sessions, where the slow tail is what users feel, else the median."""
-    statistic = "p90" if agentic else "p50"
-    x = next((key for key in offered.x if key.partition(".")[2] == statistic), next(iter(offered.x), None))
-    return {"x": x, "y": next(iter(offered.y), None)}
+def usual(points: Sequence[Point]) -> dict[str, str | None]:
+    """The pair a chart of `points` opens with: p90 for agentic sessions, where the slow tail is what users feel, else
+    the median; the next offered measure where that one has no value."""
+    x, y = offered(points)
+    agentic = any(point.facts.get("scenario") == "agentic-coding" for point in points)
+    first = next((key for key in x if _part(key) == ("p90" if agentic else "p50")), next(iter(x), None))
+    return {"x": first, "y": next(iter(y), None)}
 
 
 def headline(keys: Iterable[str]) -> list[str]:
@@ -65,31 +76,44 @@ def columns(keys: Iterable[str]) -> list[str]:
     return [key for key in _COLUMNS if key in keys]
 
 
-def describe(key: str, unit: str) -> dict[str, Any]:
-    """How `metric.statistic` is called: `title` (the metric), `label` (with the statistic), `short`, `said` (inside a
-    sentence), and what the registry says of it."""
-    metric, _, statistic = key.partition(".")
-    about: Mapping[str, Any] = _TEMP.get(metric, {})
-    title = about.get("title") or metric.replace("_", " ")
-    word = _STATISTIC_WORDS.get(statistic, statistic)
-    lower = title if title[:2].isupper() else title[:1].lower() + title[1:]
+def describe(key: str, unit: str = "") -> dict[str, Any]:
+    """How a measure is called, and what the register says of it. A measure the register does not know (an import's
+    own) is called by its key, has `unit` and no direction.
+
+    `title`: the metric. `part`: its statistic or part. `name`: an axis without the statistic. `label`: in full.
+    `said`: inside a sentence.
+    """
+    metric, part = key.partition(".")[0], _part(key)
+    about = METRICS.get(metric)
+    title = about.title if about else metric.replace("_", " ")
+    word = "median" if part == "p50" else part
+    if about and about.kind == "parts" and part not in STATISTICS:
+        name = label = f"{word.capitalize()} {_lower(title)}"
+        stat = ""
+    else:
+        name, stat, label = title, word, f"{title}, {word}" if word else title
     return {
         "metric": metric,
-        "stat": word,
         "title": title,
-        "label": f"{title}, {word}" if word else title,
-        "short": f"{title} {word}" if word else title,
-        "said": f"{word} {lower}" if word else lower,
-        "unit": about.get("unit") or unit,
-        "better": about.get("better"),
-        "definition": about.get("definition", ""),
-        "formula": about.get("formula", ""),
-        "source": about.get("source", ""),
-        "pitfalls": about.get("pitfalls", ""),
+        "part": word,
+        "name": name,
+        "stat": stat,
+        "label": label,
+        "said": f"{stat} {_lower(title)}" if stat else _lower(name),
+        "unit": about.unit if about else unit,
+        "better": about.better if about else None,
+        **_card(about),
     }
 
 
-def _ordered(metrics: Iterable[str], have: Iterable[str]) -> tuple[str, ...]:
-    present = set(have)
-    wanted = [key for metric in metrics for key in (*(f"{metric}.{s}" for s in _STATISTICS), metric)]
-    return tuple(key for key in wanted if key in present and describe(key, "")["better"])
+def _card(about: Metric | None) -> dict[str, str]:
+    return {name: getattr(about, name) if about else "" for name in ("formula", "source", "pitfalls")}
+
+
+def _part(key: str) -> str:
+    return key.partition(".")[2]
+
+
+def _lower(title: str) -> str:
+    """Inside a sentence; a name like `KV cache use` keeps its capitals."""
+    return title if title[:2].isupper() else title[:1].lower() + title[1:]

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ridgeline.core.deployment import Deployment
-from ridgeline.core.point import Axis, Point
+from ridgeline.core.point import Point
 from ridgeline.publish.report import axes, slots
 from ridgeline.results.frontier import Exclusion, frontier
+from ridgeline.results.metrics import axis
 from ridgeline.results.runfolder import Failure, RunHeader
 
 SIGNIFICANT = 7  # digits kept of a value: far below any noise, and a third of the file's size
@@ -37,7 +38,7 @@ def page_data(
     keys = axes.measures(points)
     offered = axes.offered(points)
     for subject in subjects:
-        subject.update(axes.usual(offered, agentic=subject["kind"] == "agentic-coding"))
+        subject.update(axes.usual([point for point in points if _subject_id(point) == subject["id"]]))
     started = deployments or {}
     return {
         "models": sorted({subject["model"] for subject in subjects}),
@@ -48,7 +49,7 @@ def page_data(
         "headline": axes.headline(keys),
         "columns": axes.columns(keys),
         "points": [
-            _point(point, place[point.series], number[_subject_id(point)], started.get(point.run_key))
+            _point(point, keys, place[point.series], number[_subject_id(point)], started.get(point.run_key))
             for point in points
         ],
         "fronts": fronts(points, offered),
@@ -58,22 +59,18 @@ def page_data(
 
 
 def fronts(points: Sequence[Point], offered: axes.Offered) -> dict[str, Any]:
-    """For each pair `x|y`: `lines`, the positions of every series' frontier points by rising x, and `by`, position of
-    a dominated point to [position of its witness, 1 if the two are within noise]."""
+    """For each pair `x|y`: `lines`, the positions of every series' frontier points by rising x; `by`, for every point
+    the position of its witness or -1; `near`, the dominated points that are within noise of the frontier."""
     at = {point.id: number for number, point in enumerate(points)}
     found = {}
     for x in offered.x:
         for y in offered.y:
-            if x == y:
-                continue
-            answer = frontier(points, _axis(x), _axis(y), mix_sources=True)
+            answer = frontier(points, axis(x), axis(y), mix_sources=True)
+            witness = answer.dominated_by
             found[f"{x}|{y}"] = {
                 "lines": [[at[id] for id in series.frontier] for series in answer.series if series.frontier],
-                "by": {
-                    str(at[id]): [at[by], int(id in series.within_noise)]
-                    for series in answer.series
-                    for id, by in series.dominated_by.items()
-                },
+                "by": [at[witness[point.id]] if point.id in witness else -1 for point in points],
+                "near": sorted(at[id] for series in answer.series for id in series.within_noise),
             }
     return found
 
@@ -83,9 +80,16 @@ def commands(header: RunHeader) -> list[dict[str, str]]:
     return [{"label": "Run it again", "text": shlex.join(header.command)}] if header.command else []
 
 
-def _axis(key: str) -> Axis:
-    about = axes.describe(key, "")
-    return Axis(key, about["unit"], about["better"])
+def packed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """`data` for the wire: values as arrays in the order of `keys` (null: missing), reasons by number. The script
+    unpacks it. A third of the size: reasons repeat, and a point has some two hundred measures."""
+    keys = list(data["measures"])
+    reasons: dict[str, int] = {}
+    points = []
+    for point in data["points"]:
+        why = [[keys.index(key), reasons.setdefault(text, len(reasons))] for key, text in point["why"].items()]
+        points.append({**point, "v": [point["v"].get(key) for key in keys], "why": why})
+    return {**data, "keys": keys, "points": points, "reasons": list(reasons)}
 
 
 def _subject_id(point: Point) -> tuple[str, str]:
@@ -98,10 +102,7 @@ def _subjects(points: Iterable[Point]) -> list[dict[str, Any]]:
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for point in points:
         key = _subject_id(point)
-        kind = str(point.facts.get("scenario") or "")
-        found.setdefault(
-            key, {"id": key, "model": key[0], "workload": key[1], "kind": kind, "said": _workload(point, key[1])}
-        )
+        found.setdefault(key, {"id": key, "model": key[0], "workload": key[1], "said": _workload(point, key[1])})
     return [found[key] for key in sorted(found)]
 
 
@@ -116,10 +117,15 @@ def _tokens(count: Any) -> str:
     return f"{count // 1024}k" if isinstance(count, int) and count % 1024 == 0 else str(count)
 
 
-def _point(point: Point, series: int, subject: int, deployment: Deployment | None) -> dict[str, Any]:
+def _point(
+    point: Point, keys: Iterable[str], series: int, subject: int, deployment: Deployment | None
+) -> dict[str, Any]:
     values: dict[str, float] = {}
     why: dict[str, str] = {}
-    for key, measure in point.measures.items():
+    for key in keys:
+        measure = point.measures.get(key)
+        if measure is None:
+            continue
         if measure.value is None:
             why[key] = measure.reason or "no reason was recorded"
         elif not math.isfinite(measure.value):

@@ -22,7 +22,7 @@ from ridgeline.core.deployment import Deployment
 from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.core.point import Point, Source
 from ridgeline.publish.report import bundle
-from ridgeline.publish.report.data import page_data
+from ridgeline.publish.report.data import packed, page_data
 from ridgeline.publish.report.picture import number, picture
 from ridgeline.publish.report.tokens import colours
 from ridgeline.results.frontier import Exclusion
@@ -114,7 +114,7 @@ def render_page(data: Mapping[str, Any], *, header: RunHeader, title: str) -> st
         commands=data["run"]["commands"],
         foot=f"Frontiers were computed by Ridgeline {__version__}, one per series; sources never mix. "
         "This page needs no network: everything it shows is inside the file.",
-        data=safe_json(data),
+        data=safe_json(packed(data)),
     )
 
 

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
+from ridgeline.core.point import Source
 from ridgeline.publish.report import bundle
 from ridgeline.publish.report.tokens import colours, mix
 
 WIDTH, HEIGHT = 960, 540
-LEFT, RIGHT, TOP, BOTTOM = 70, 130, 92, 58
+LEFT, RIGHT, TOP, BOTTOM = 70, 92, 108, 58
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 # Advance widths of a grotesque at 12 px, by class of character: a picture has no font to measure with.
 _NARROW, _WIDE = set("iljtfrI.,:;|!'()[]/ ·-"), set("mwMWGOQ%@")
@@ -48,7 +49,7 @@ def picture(data: Mapping[str, Any], x: str, y: str, *, subject: int = 0) -> str
     plane = _plane([p["v"][x] for _, p in drawn], [p["v"][y] for _, p in drawn])
     spot = {index: (plane.x(point["v"][x]), plane.y(point["v"][y])) for index, point in drawn}
     out = [*_axes(plane, data["measures"][x], data["measures"][y]), *_hint(data["measures"][x], data["measures"][y])]
-    taken = [at for at in spot.values()]
+    taken = list(spot.values())
     for line in lines:
         taken += _along([spot[index] for index in line])
     for index, point in drawn:
@@ -95,8 +96,8 @@ def number(value: float) -> str:
     return (text.rstrip("0").rstrip(".") if "." in text else text).replace("-", "−")
 
 
-def _tick(value: float) -> str:
-    return f"{number(value / 1000)}k" if abs(value) >= 10_000 else number(value)
+def _tick(value: float, top: float) -> str:
+    return f"{number(value / 1000)}k" if top >= 10_000 and value else number(value)
 
 
 def _axes(plane: _Plane, x: Mapping[str, Any], y: Mapping[str, Any]) -> list[str]:
@@ -105,11 +106,11 @@ def _axes(plane: _Plane, x: Mapping[str, Any], y: Mapping[str, Any]) -> list[str
     for tick in plane.y_ticks:
         at = plane.y(tick)
         out.append(f'<path d="M{LEFT},{at:.1f}H{right}" class="{"axis" if tick == 0 else "tick"}"/>')
-        out.append(f'<text x="{LEFT - 10}" y="{at + 4:.1f}" text-anchor="end">{_tick(tick)}</text>')
+        out.append(f'<text x="{LEFT - 10}" y="{at + 4:.1f}" text-anchor="end">{_tick(tick, plane.y_ticks[-1])}</text>')
     for tick in plane.x_ticks:
         at = plane.x(tick)
         out.append(f'<path d="M{at:.1f},{bottom}v4" class="axis"/>')
-        out.append(f'<text x="{at:.1f}" y="{bottom + 19}" text-anchor="middle">{_tick(tick)}</text>')
+        out.append(f'<text x="{at:.1f}" y="{bottom + 19}" text-anchor="middle">{_tick(tick, plane.x_ticks[-1])}</text>')
     for at, anchor, text, axis in ((20, "start", TOP - 20, y), (right, "end", HEIGHT - 12, x)):
         out.append(
             f'<text x="{at}" y="{text}" text-anchor="{anchor}"><tspan class="title">{escape(axis["label"])}</tspan>'
@@ -203,7 +204,7 @@ def _words(data: Mapping[str, Any], subject: int, x: str, y: str, drawn: Sequenc
     of = data["subjects"][subject] if data["subjects"] else {"model": "no model", "said": "no workload"}
     upper = str(data["measures"][y]["said"])
     head = f"{upper[:1].upper()}{upper[1:]} against {data['measures'][x]['said']}"
-    kinds = " + ".join(sorted({str(point["source"]) for _, point in drawn})) or "no"
+    kinds = " + ".join(sorted({str(point["source"]) for _, point in drawn}, key=list(Source).index)) or "no"
     return head, f"{of['model']} on {of['said']}, {len(drawn)} {kinds} points"
 
 

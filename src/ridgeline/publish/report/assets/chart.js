@@ -5,7 +5,7 @@
 import { all, el, number, one, textWidth, tickText, vars } from './dom.js';
 import { placeLabels } from './labels.js';
 import { markNodes, markPath, seriesInk } from './marks.js';
-import { linear, log as logarithmic, round, stepOf } from './scale.js';
+import { linear, logarithmic, round, stepOf } from './scale.js';
 
 const REACH = 30; // px within which a pointer finds a mark
 const LABELS = 7; // direct labels at most
@@ -20,7 +20,7 @@ function domain(values, better, isLog) {
     unit, better), logX, logY, limit, name(i), tip(i) → nodes}. handlers: hover(i), open(i), limit(value, done). */
 export function plot(host, scene, handlers) {
   const W = host.clientWidth - 8, narrow = W < 620, H = narrow ? 380 : Math.max(460, Math.min(540, innerHeight - 330));
-  const M = narrow ? { t: 38, r: 14, b: 48, l: 46 } : { t: 40, r: 96, b: 52, l: 64 };
+  const M = narrow ? { t: 38, r: 14, b: 48, l: 46 } : { t: 40, r: 84, b: 52, l: 64 };
   const right = W - M.r, bottom = H - M.b, { points, series } = scene, byId = new Map(points.map(p => [p.i, p]));
   for (const old of all(':scope > svg', host)) old.remove();
   const svg = el('svg', { width: W, height: H, viewBox: `0 0 ${W} ${H}`, class: 'chart', role: 'presentation' });
@@ -40,21 +40,22 @@ export function plot(host, scene, handlers) {
   const layer = el('g');
   svg.append(layer);
   drawSeries();
-  if (!narrow) labels(); else tags();
+  labels();
   const over = el('g', { class: 'over', 'pointer-events': 'none' });
   svg.append(over);
   const tip = one('.tip', host) ?? host.appendChild(el('div', { class: 'tip', 'aria-hidden': 'true' }));
   tip.classList.remove('on');
 
   function axes() {
-    for (const t of y.ticks(narrow ? 5 : 6)) {
+    const yTicks = y.ticks(narrow ? 5 : 6), xTicks = x.ticks(narrow ? 4 : 8);
+    for (const t of yTicks) {
       if (y(t) > bottom + 0.5 || y(t) < M.t - 0.5) continue;
-      svg.append(el('line', { x1: M.l, x2: right, y1: y(t), y2: y(t), class: 'tick' }), el('text', { x: M.l - 10, y: y(t) + 4, 'text-anchor': 'end' }, tickText(t)));
+      svg.append(el('line', { x1: M.l, x2: right, y1: y(t), y2: y(t), class: 'tick' }), el('text', { x: M.l - 10, y: y(t) + 4, 'text-anchor': 'end' }, tickText(t, yTicks.at(-1))));
     }
     svg.append(el('line', { x1: M.l, x2: right, y1: bottom, y2: bottom, class: 'axis' }));
-    for (const t of x.ticks(narrow ? 4 : 8)) {
+    for (const t of xTicks) {
       if (x(t) > right + 0.5) continue;
-      svg.append(el('line', { x1: x(t), x2: x(t), y1: bottom, y2: bottom + 4, class: 'axis' }), el('text', { x: x(t), y: bottom + 19, 'text-anchor': 'middle' }, tickText(t)));
+      svg.append(el('line', { x1: x(t), x2: x(t), y1: bottom, y2: bottom + 4, class: 'axis' }), el('text', { x: x(t), y: bottom + 19, 'text-anchor': 'middle' }, tickText(t, xTicks.at(-1))));
     }
     svg.append(
       el('text', { x: narrow ? 6 : 12, y: 18, class: 'axis-title' }, scene.y.label, el('tspan', { class: 'axis-unit' }, `  ${scene.y.unit}${scene.logY ? ', log' : ''}`)),
@@ -131,31 +132,25 @@ export function plot(host, scene, handlers) {
     parent.append(el('g', { class: `pt ${p.on ? 'on' : p.degraded ? 'degraded' : p.near ? 'near' : 'dominated'}`, 'data-i': p.i }, ring, markNodes(s.slot, px, py, p.degraded ? 4.4 : r, { source: s.source, degraded: p.degraded })));
   }
 
-  /* names beside the lines, with the word for what was not measured */
+  /* names beside the lines, with the word for what was not measured; on a narrow plot only that word, once a kind */
   function labels() {
-    if (groups.size > LABELS) return;
-    const items = [...groups].filter(([, { line }]) => line.length).map(([key, { line, mine }]) => {
-      const s = series[key], tag = s.source === 'measured' ? 0 : textWidth(s.source, 550, 12) + 18;
-      return { key, width: textWidth(s.name) + 2 + tag, line: line.map(at), marks: mine.map(at), pad: tag ? 10 : 3 };
-    });
+    const said = new Set(), items = [];
+    for (const [key, { line, mine }] of groups) {
+      const s = series[key], tag = s.source === 'measured' ? '' : s.source;
+      if (!line.length || (narrow && (!tag || said.has(tag))) || groups.size > LABELS && !tag) continue;
+      said.add(tag);
+      const name = narrow ? '' : s.name, nameWidth = name ? textWidth(name) + 6 : 0;
+      items.push({ key, name, tag, nameWidth, width: nameWidth + (tag ? textWidth(tag, 550) + 12 : 0), line: line.map(at), marks: mine.map(at), pad: tag ? 10 : 3 });
+    }
     const walls = [];
     if (shade) for (let t = M.t; t < bottom; t += 6) walls.push([x(limit), t]);
     if (scene.x.better && scene.y.better) for (let t = 0; t < 76; t += 8) walls.push([scene.x.better === 'higher' ? right - t : M.l + t, scene.y.better === 'higher' ? M.t + 14 : bottom - 14]);
+    for (const { line, marks } of [...groups.values()].map(g => ({ line: g.line, marks: g.mine }))) walls.push(...(narrow ? [...line, ...marks].map(at) : []));
     for (const spot of placeLabels(items, { left: M.l + 2, right, top: M.t, bottom, edge: W - 4 }, walls)) {
-      const s = series[spot.key], { g } = groups.get(spot.key), width = textWidth(s.name);
+      const { name, tag, nameWidth } = items.find(item => item.key === spot.key), s = series[spot.key], { g } = groups.get(spot.key);
       if (spot.leader) g.append(el('path', { d: spot.leader, class: 'leader', stroke: `var(--s${s.slot})` }));
-      g.append(vars(el('text', { x: spot.x, y: spot.y, class: 'halo name', }, s.name), { fill: seriesInk(s.slot) }));
-      if (s.source !== 'measured') g.append(tagNode(s.source, s.slot, spot.x + width + 6, spot.y));
-    }
-  }
-
-  function tags() { // narrow: no names on the plot, but what is not measured still says so
-    for (const [key, { g, line }] of groups) {
-      const s = series[key];
-      if (s.source === 'measured' || !line.length) continue;
-      const [px, py] = at(line[Math.floor(line.length / 2)]), w = textWidth(s.source, 550) + 14;
-      g.append(tagNode(s.source, s.slot, Math.min(right - w, px + 10), Math.max(M.t + 12, py - 12)));
-      break; // one tag is enough: every other line of its kind has the same hatch, and the key says what hatch means
+      if (name) g.append(vars(el('text', { x: spot.x, y: spot.y, class: 'halo name' }, name), { fill: seriesInk(s.slot) }));
+      if (tag) g.append(tagNode(tag, s.slot, spot.x + nameWidth, spot.y));
     }
   }
 

@@ -30,11 +30,21 @@ export function number(value, digits) {
   return value.toLocaleString('en-US', { minimumFractionDigits: digits ?? 0, maximumFractionDigits: places }).replace('-', '−');
 }
 
-/** A tick on an axis: 15k, 2.5M, 0.4. */
-export function tickText(value) {
-  const size = Math.abs(value);
-  if (size >= 1e6) return `${number(value / 1e6)}M`;
-  return size >= 1e4 ? `${number(value / 1e3)}k` : number(value);
+/** A tick on an axis whose largest tick is `top`: 15k, 2.5M, 0.4. One unit per axis. */
+export function tickText(value, top) {
+  if (value === 0) return '0';
+  return top >= 1e6 ? `${number(value / 1e6)}M` : top >= 1e4 ? `${number(value / 1e3)}k` : number(value);
+}
+
+/** A value as people read it: a ratio in percent, everything else in its unit. */
+export const figureText = (value, { unit }, digits) => (unit === 'ratio' ? number(100 * value, digits ?? 1) : number(value, digits));
+export const figureUnit = ({ unit }) => (unit === 'ratio' ? '%' : unit);
+
+/** Decimals for a column of numbers, so that they line up: from the largest of them. */
+export function decimals(values) {
+  const top = Math.max(...values.map(Math.abs), 0);
+  if (values.every(Number.isInteger)) return 0;
+  return top >= 1000 ? 0 : top >= 100 ? 1 : top >= 1 ? 2 : 3;
 }
 
 const pen = document.createElement('canvas').getContext('2d');

@@ -1,6 +1,6 @@
 /* The point drawer: everything one point knows about itself, in the order of a reader's questions: how much, is it
    true, what beats it, how does it move under load, how do I get it again. */
-import { copyButton, el, number } from './dom.js';
+import { copyButton, el, figureText, figureUnit, number } from './dom.js';
 import { markPath, swatch } from './marks.js';
 import { badge, cautionBadges, NOT_MEASURED, shortName, sourceBadge, validityBadge, why } from './words.js';
 
@@ -10,14 +10,14 @@ const section = (title, side, ...content) => el('section', {}, el('h3', {}, el('
     neighbour: point or null, on, run}. actions: go(point), close(). */
 export function drawer(host, point, around, actions) {
   const { series, measures, ladder } = around, k = ladder.indexOf(point);
-  host.replaceChildren(
+  host.replaceChildren(...[
     el('header', {},
       el('div', { class: 'row' }, swatch(series), el('h2', { tabindex: -1 }, `${series.name} · ${shortName(point)}`), el('div', { class: 'gap' }),
         step('←', 'Lower concurrency', ladder[k - 1], actions), step('→', 'Higher concurrency', ladder[k + 1], actions),
         el('button', { class: 'btn icon', type: 'button', 'aria-label': 'Close', title: 'Close (Escape)', onclick: actions.close }, '✕')),
       el('div', { class: 'row badges' }, sourceBadge(point.source), validityBadge(point),
         point.validity === 'degraded' ? null : point.state === 'on' ? badge('on frontier', 'accent') : point.state === 'missing' ? badge('not plotted', '') : badge(around.by?.near ? '≈ within noise' : 'dominated'), cautionBadges(point))),
-    numbers(point, around), truth(point), standing(point, around, actions), cautions(point), ladderSection(point, around), recipe(point, around), commands(point, around), everything(point, measures), provenance(point));
+    numbers(point, around), truth(point), standing(point, around, actions), cautions(point), ladderSection(point, around), recipe(point, around), commands(point, around), everything(point, measures), provenance(point)].flat().filter(Boolean));
   host.scrollTop = 0;
 }
 
@@ -28,7 +28,7 @@ function numbers(point, { measures, headline, x, y }) {
     const v = point.v[key], m = measures[key];
     return el('div', {}, el('dt', {}, m.label), v == null
       ? el('dd', { class: 'absent' }, el('span', { class: 'none' }, 'not measured'), el('small', {}, why(point, key)))
-      : el('dd', { class: minor ? 'minor' : '' }, number(v), ' ', el('small', {}, m.unit)));
+      : el('dd', { class: minor ? 'minor' : '' }, figureText(v, m), ' ', el('small', {}, figureUnit(m))));
   };
   return el('section', {}, el('dl', { class: 'big' }, figure(y), figure(x), headline.filter(key => key !== x && key !== y).slice(0, 4).map(key => figure(key, true))),
     el('p', { class: 'small faint' }, 'No interval: it takes three or more runs of a cell to give one.'));
@@ -76,7 +76,7 @@ function spark(point, { ladder, series, measures }, key) {
     svg.append(el('path', { d: markPath(series.slot, px(p), py(p), me ? 5 : 2.4), fill: me ? `var(--s${series.slot})` : 'var(--surface)', stroke: `var(--s${series.slot})` }));
     if (me || ((i === 0 || i === rungs.length - 1) && Math.abs(px(p) - px(point)) > 40)) svg.append(el('text', { x: px(p), y: 65, 'text-anchor': i === 0 ? 'start' : i === rungs.length - 1 ? 'end' : 'middle', class: me ? 'me' : '' }, `c${p.c}`));
   });
-  return el('div', {}, el('p', { class: 'spark-title' }, el('span', {}, m.short), el('b', {}, point.v[key] == null ? 'not measured' : number(point.v[key]))), svg);
+  return el('div', {}, el('p', { class: 'spark-title' }, el('span', { title: m.label }, m.name), el('b', {}, point.v[key] == null ? 'not measured' : number(point.v[key]))), svg);
 }
 
 function recipe(point, { neighbour }) {
@@ -107,10 +107,10 @@ function everything(point, measures) {
     if (!groups.has(m.metric)) groups.set(m.metric, []);
     groups.get(m.metric).push(key);
   }
-  return el('section', {}, el('details', {}, el('summary', {}, `All ${groups.size} metrics of this point`), el('dl', { class: 'all' }, [...groups].map(([, keys]) => [
-    el('dt', { title: measures[keys[0]].definition }, measures[keys[0]].title, el('span', { class: 'faint' }, ` ${measures[keys[0]].unit}`)),
+  return el('section', {}, el('details', {}, el('summary', {}, `All ${groups.size} metrics`), el('dl', { class: 'all' }, [...groups].map(([, keys]) => [
+    el('dt', { title: measures[keys[0]].formula }, measures[keys[0]].title, el('span', { class: 'faint' }, ` ${figureUnit(measures[keys[0]])}`)),
     el('dd', {}, keys.every(key => point.v[key] == null) ? el('span', { class: 'none' }, why(point, keys[0]))
-      : keys.map(key => el('span', { class: 'stat' }, measures[key].stat ? el('i', {}, measures[key].stat) : null, point.v[key] == null ? el('span', { class: 'none', title: why(point, key) }, 'not measured') : number(point.v[key]))))]))));
+      : keys.map(key => el('span', { class: 'stat' }, measures[key].part ? el('i', {}, measures[key].part) : null, point.v[key] == null ? el('span', { class: 'none', title: why(point, key) }, 'not measured') : figureText(point.v[key], measures[key]))))]))));
 }
 
 const provenance = point => section('Where it came from', null, el('dl', { class: 'facts' }, point.provenance.map(([name, text]) => [el('dt', {}, name), el('dd', { class: 'mono' }, text)])));

@@ -1,17 +1,22 @@
 /* The report page: data in, one question, one chart, and everything bound to it. The page holds points and, for every
    offered pair of axes, the frontier as it was computed; here they are only selected, drawn and spoken about. */
 import { firstLimit, plot } from './chart.js';
-import { all, copy, el, number, one, vars } from './dom.js';
+import { all, copy, decimals, el, figureText, figureUnit, number, one, vars } from './dom.js';
 import { drawer } from './drawer.js';
 import { markNodes, swatch } from './marks.js';
 import { stepOf } from './scale.js';
 import { closePopover, countNote, formulaCard, sentence } from './sentence.js';
 import { choice, decode, encode, numeric, subset } from './state.js';
 import { light, table } from './table.js';
-import { badge, cautionBadges, direction, plural, shortName, sourceBadge, validityBadge, value, why } from './words.js';
+import { absent, badge, cautionBadges, direction, plural, shortName, sourceBadge, validityBadge, why } from './words.js';
 
 const data = JSON.parse(one('#data').textContent);
-const { measures, series } = data, points = data.points.map((p, i) => ({ ...p, i }));
+const { measures, series } = data;
+const points = data.points.map((p, i) => ({
+  ...p, i,
+  v: Object.fromEntries(data.keys.map((key, k) => [key, p.v[k]]).filter(([, v]) => v != null)),
+  why: Object.fromEntries(p.why.map(([k, r]) => [data.keys[k], data.reasons[r]])),
+}));
 const byId = new Map(points.map(p => [p.id, p]));
 const unique = list => [...new Set(list)];
 const EVERY = 'all';
@@ -40,12 +45,11 @@ function derive() {
   const subjects = data.subjects.filter(s => s.model === state.model), subject = subjects.find(s => s.workload === state.on) ?? subjects[0];
   const x = state.x ?? subject?.x ?? data.axes.x[0], y = state.y ?? subject?.y ?? data.axes.y[0];
   const wanted = points.filter(p => data.subjects[p.subject] === subject && (state.precision === EVERY || series[p.s].precision === state.precision) && (state.source === EVERY || p.source === state.source));
-  const front = data.fronts[`${x}|${y}`] ?? { lines: [], by: {} }, on = new Set(front.lines.flat());
+  const front = data.fronts[`${x}|${y}`] ?? { lines: [], by: [], near: [] }, on = new Set(front.lines.flat()), close = new Set(front.near);
   const present = unique(wanted.map(p => p.s)).sort((a, b) => a - b);
   const hidden = new Set(state.hide == null ? quiet(present) : present.filter(s => state.hide.includes(series[s].key)));
   for (const p of wanted) {
-    const by = front.by[p.i];
-    p.state = p.validity === 'invalid' || p.v[x] == null || p.v[y] == null ? 'missing' : p.validity === 'degraded' ? 'degraded' : on.has(p.i) ? 'on' : by?.[1] ? 'near' : 'dominated';
+    p.state = p.validity === 'invalid' || p.v[x] == null || p.v[y] == null ? 'missing' : p.validity === 'degraded' ? 'degraded' : on.has(p.i) ? 'on' : close.has(p.i) ? 'near' : 'dominated';
   }
   const logX = state.log.includes('x'), logY = state.log.includes('y'), drops = p => (logX && p.v[x] <= 0) || (logY && p.v[y] <= 0);
   const placed = wanted.filter(p => p.state !== 'missing'), dropped = placed.filter(drops), shown = placed.filter(p => !drops(p) && !hidden.has(p.s));
@@ -60,7 +64,7 @@ function quiet(present) {
   return [...measured.slice(4), ...(measured.length ? others.slice(1) : others.slice(4))];
 }
 const ladderOf = p => points.filter(q => q.line === p.line && q.s === p.s).sort((a, b) => a.c - b.c || a.i - b.i);
-const witness = p => { const by = now.front.by[p.i]; return by ? { point: points[by[0]], near: Boolean(by[1]) } : null; };
+const witness = p => (now.front.by[p.i] >= 0 ? { point: points[now.front.by[p.i]], near: p.state === 'near' } : null);
 /* The best drawn frontier point of a series inside the limit: a point that was run, never a value between two. */
 function bestOf(s) {
   const { x, y, limit } = now, ok = v => limit == null || (measures[x].better === 'higher' ? v >= limit : v <= limit), sign = measures[y].better === 'lower' ? 1 : -1;
@@ -69,6 +73,7 @@ function bestOf(s) {
 
 /* ── The question ── */
 function ask() {
+  if (!points.length) return one('#question').replaceChildren('This run has no point yet.');
   const axis = (name, list) => ({
     name, title: name === 'x' ? 'Horizontal axis' : 'Vertical axis', text: measures[now[name]]?.said ?? 'nothing', current: now[name],
     options: list.map(key => {
@@ -85,14 +90,14 @@ function ask() {
     { name: 'on', title: 'Workload', text: now.subject?.said ?? 'no workload', current: now.subject?.workload, options: now.subjects.map(s => ({ id: s.workload, name: s.said, note: count(points.filter(p => data.subjects[p.subject] === s)) })), pick: on => set({ on: on === now.subjects[0].workload ? null : on, x: null, y: null, limit: null, hide: null, p: '' }) }, ' at ',
     { name: 'precision', title: 'Precision', text: state.precision === EVERY ? (precisions.length === 1 ? precisions[0].toUpperCase() : 'every precision') : state.precision.toUpperCase(), current: state.precision, options: precisions.length < 2 ? [] : [EVERY, ...precisions].map(id => ({ id, name: id === EVERY ? 'every precision' : id.toUpperCase() })), pick: precision => set({ precision }) }, ', from ',
     { name: 'source', title: 'Source', text: `${(state.source === EVERY ? sources : [state.source]).join(' + ')} points`, current: state.source, options: sources.length < 2 ? [] : [EVERY, ...sources].map(id => ({ id, name: id === EVERY ? `${sources.join(' + ')}` : `${id} only`, note: id === EVERY ? 'Each in its own series; what is not measured never enters a best' : count(points.filter(p => p.source === id && data.subjects[p.subject] === now.subject)) })), pick: source => set({ source }) }, '.'];
-  sentence(one('#question'), parts);
+  return sentence(one('#question'), parts);
 }
 
 /* ── The answer: one sentence, from measured points; where there are none it says so ── */
 function answer() {
   const host = one('#answer'), { x, y, limit, present, hidden } = now, mx = measures[x], my = measures[y];
-  if (!mx || !my) return host.replaceChildren('No axis has values here.');
-  const at = limit == null ? '' : `At ${number(limit)} ${mx.unit} ${mx.short} or ${mx.better === 'higher' ? 'more' : 'less'}, `;
+  if (!mx || !my) return host.replaceChildren(points.length ? 'No point here has both a throughput and a latency.' : '');
+  const at = limit == null ? '' : `At ${number(limit)} ${mx.unit} of ${mx.said} or ${mx.better === 'higher' ? 'more' : 'less'}, `;
   const visible = present.filter(s => !hidden.has(s)), measured = visible.filter(s => series[s].source === 'measured'), pool = measured.length ? measured : visible;
   const sign = my.better === 'lower' ? 1 : -1, got = pool.map(s => ({ s, p: bestOf(s) })).filter(g => g.p).sort((a, b) => sign * (a.p.v[y] - b.p.v[y]));
   const lead = got[0], kinds = unique(pool.map(s => series[s].source)).join(' and ');
@@ -104,7 +109,7 @@ function answer() {
     out.push(...(lead ? [badge(kinds, 'hatch'), ` ${at ? at[0].toLowerCase() + at.slice(1) : ''}`, words] : [`No ${kinds} point reaches ${number(limit ?? 0)} ${mx.unit}.`]));
     return host.replaceChildren(...out.flat());
   }
-  if (!lead) return host.replaceChildren(`No visible measured point reaches ${number(limit ?? 0)} ${mx.unit} ${mx.short}. Move the limit or show more series.`);
+  if (!lead) return host.replaceChildren(`No visible measured point reaches ${number(limit ?? 0)} ${mx.unit} of ${mx.said}. Move the limit or show more series.`);
   const rest = got.slice(1).map(g => `${series[g.s].name} ${(g.p.v[y] / lead.p.v[y]).toFixed(2)}×`), short = pool.length - got.length;
   return host.replaceChildren(at, ...words, rest.length ? ` Against it: ${rest.join(', ')}.` : '', short ? ` ${number(short)} more do${short === 1 ? 'es' : ''} not get there.` : '');
 }
@@ -113,13 +118,15 @@ function answer() {
 function draw() {
   const { x, y, shown, lines } = now, host = one('#plot');
   const empty = one('#empty');
+  document.body.classList.toggle('blank', !points.length);
   empty.hidden = shown.length > 0;
   host.hidden = !shown.length;
   if (!shown.length) {
     chart = null;
+    if (!points.length) return empty.replaceChildren(el('p', {}, el('b', {}, 'No cell of this run has finished.')), el('p', { class: 'muted' }, data.absent.length ? 'The strip below says why each one failed. What runs next is a start of the same command: finished cells are kept, failed ones are tried again.' : 'Nothing was stored yet. Write the report again when the first cell is done.'));
     empty.replaceChildren(el('p', {}, el('b', {}, now.placed.length ? 'Every series with a point is hidden.' : 'Nothing to plot on these axes.')), el('p', { class: 'muted' }, now.placed.length ? 'Show a series in the list, or ' : 'The strip below says why each point is left out.'),
       now.placed.length ? el('button', { class: 'btn', type: 'button', onclick: () => set({ hide: [] }) }, 'Show every series') : '');
-    return;
+    return undefined;
   }
   chart = plot(host, {
     points: shown.map(p => ({ i: p.i, s: p.s, x: p.v[x], y: p.v[y], on: p.state === 'on', near: p.state === 'near', degraded: p.state === 'degraded' })).sort((a, b) => a.x - b.x),
@@ -130,6 +137,7 @@ function draw() {
     limit: (v, done) => { state.limit = v; now.limit = v; save(); answer(); list(); if (done) heat(pinned()); },
   });
   for (const button of all('[data-log]')) button.setAttribute('aria-pressed', String(state.log.includes(button.dataset.log)));
+  return undefined;
 }
 const pinned = () => (state.p ? byId.get(state.p)?.i ?? null : null);
 
@@ -137,7 +145,7 @@ function tipOf(i) {
   const p = points[i], s = series[p.s], by = witness(p), { x, y } = now;
   const place = p.state === 'degraded' ? 'degraded: never on it' : p.state === 'on' ? 'on it' : by ? `${by.near ? 'within noise of' : 'behind'} ${shortName(by.point)}` : 'not on it';
   return [el('h3', {}, swatch(s), `${s.name} · ${shortName(p)}`),
-    el('dl', {}, el('dt', {}, measures[y].short), el('dd', {}, `${number(p.v[y])} ${measures[y].unit}`), el('dt', {}, measures[x].short), el('dd', {}, `${number(p.v[x])} ${measures[x].unit}`), el('dt', {}, 'Frontier'), el('dd', {}, place)),
+    el('dl', {}, el('dt', {}, measures[y].name), el('dd', {}, `${number(p.v[y])} ${measures[y].unit}`), el('dt', {}, measures[x].name), el('dd', {}, `${number(p.v[x])} ${measures[x].unit}`), el('dt', {}, 'Frontier'), el('dd', {}, place)),
     p.source !== 'measured' || p.validity !== 'valid' || p.cautions.length ? el('p', { class: 'badges' }, p.source === 'measured' ? null : sourceBadge(p.source), validityBadge(p), cautionBadges(p)) : null].filter(Boolean);
 }
 
@@ -149,7 +157,7 @@ function heat(i, from) {
   chart.heat(i, !(state.p && points[i].id === state.p && from !== 'keys'));
   if (from === 'keys') {
     const p = points[i], { x, y } = now;
-    one('#spoken').textContent = `${series[p.s].name}, ${p.arm}, concurrency ${p.c}. ${measures[x].short} ${number(p.v[x])} ${measures[x].unit}, ${measures[y].short} ${number(p.v[y])} ${measures[y].unit}. ${{ on: 'On the frontier', near: 'Within noise of the frontier', degraded: 'Degraded', dominated: 'Dominated' }[p.state]}. ${p.source}.`;
+    one('#spoken').textContent = `${series[p.s].name}, ${p.arm}, concurrency ${p.c}. ${measures[x].name} ${number(p.v[x])} ${measures[x].unit}, ${measures[y].name} ${number(p.v[y])} ${measures[y].unit}. ${{ on: 'On the frontier', near: 'Within noise of the frontier', degraded: 'Degraded', dominated: 'Dominated' }[p.state]}. ${p.source}.`;
   }
 }
 
@@ -164,13 +172,14 @@ function walk(event) {
 
 /* ── Series list ── */
 function list() {
+  if (!measures[now.y]) return;
   const host = one('#series'), { x, y, present, hidden, limit } = now, my = measures[y], top = present.filter(s => series[s].source === 'measured' && !hidden.has(s)).map(s => bestOf(s)?.v[y]).filter(v => v != null);
   const best = top.length ? (my.better === 'lower' ? Math.min(...top) : Math.max(...top)) : null, focused = document.activeElement?.dataset?.s;
   host.replaceChildren(...present.map(s => {
     const one = series[s], mine = now.placed.filter(p => p.s === s), on = mine.filter(p => p.state === 'on').length, b = bestOf(s), off = hidden.has(s), emulated = one.source !== 'measured';
     const meter = el('div', { class: 'meter' }, b && best && !off && !emulated ? vars(el('i'), { width: `${Math.min(100, 100 * (my.better === 'lower' ? best / b.v[y] : b.v[y] / best))}%`, background: `var(--s${one.slot})` }) : null);
     const row = el('button', { class: `srow ${emulated ? 'unmeasured' : ''}`, type: 'button', 'data-s': s, 'aria-pressed': String(!off), title: one.key }, swatch(one, off),
-      el('span', { class: 'who' }, el('span', { class: 'name' }, one.name), el('span', { class: 'sub' }, emulated ? [el('b', {}, one.source), ' · '] : null, mine.length ? `${on} of ${plural(mine.length, 'point')} on frontier` : 'no value on these axes')),
+      el('span', { class: 'who' }, el('span', { class: 'name' }, one.name), el('span', { class: 'sub' }, emulated ? [el('b', {}, one.source), ' · '] : null, mine.length ? `${on} of ${number(mine.length)} on frontier` : 'no value on these axes')),
       el('span', { class: 'val' }, b ? [number(b.v[y]), el('small', {}, shortName(b))] : [el('span', { class: 'faint' }, 'none'), el('small', {}, mine.length ? 'does not reach it' : 'not measured')]), emulated ? null : meter);
     row.addEventListener('click', event => {
       const next = new Set(hidden);
@@ -222,8 +231,12 @@ function key() {
 
 /* ── Table ── */
 function columns() {
+  if (!measures[now.x] || !measures[now.y]) return [{ key: 'series', name: 'Series', class: 'first', sort: p => p.name, cell: p => p.name }];
   const { x, y } = now, extra = data.columns.filter(k => k !== x && k !== y && now.shown.some(p => p.v[k] != null)).slice(0, 3), rank = { on: 0, near: 1, dominated: 2, degraded: 3, missing: 4 };
-  const measure = (key, cls) => ({ key, name: measures[key].short, unit: measures[key].unit, class: cls, sort: p => p.v[key], cell: p => value(p, key, { [key]: { unit: '' } }) });
+  const measure = (key, cls) => {
+    const m = measures[key], digits = m.unit === 'ratio' ? 1 : decimals(now.shown.map(p => p.v[key]).filter(v => v != null));
+    return { key, name: m.name, unit: [m.stat, figureUnit(m)].filter(Boolean).join(', '), class: cls, sort: p => p.v[key], cell: p => (p.v[key] == null ? absent(p, key) : figureText(p.v[key], m, digits)) };
+  };
   return [
     { key: 'series', name: 'Series', class: 'first', sort: p => series[p.s].name, cell: p => el('span', { class: 's' }, swatch(series[p.s]), el('span', {}, series[p.s].name, el('small', { class: 'narrow-only' }, shortName(p)))) },
     { key: 'arm', name: 'Arm', class: 'mono wide-col', sort: p => p.arm, cell: p => p.arm },

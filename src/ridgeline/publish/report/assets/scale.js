@@ -14,7 +14,7 @@ export function linear([d0, d1], [r0, r1]) {
   return scale;
 }
 
-export function log([d0, d1], range) {
+export function logarithmic([d0, d1], range) {
   const inner = linear([Math.log(d0), Math.log(d1)], range);
   const scale = value => inner(Math.log(value));
   scale.invert = px => Math.exp(inner.invert(px));

@@ -66,8 +66,7 @@ function popover(button, part) {
 /** The formula card of a metric: what it is, how it is computed, where it comes from, what to mind. */
 export const formulaCard = measure => [
   el('p', { class: 'formula-title' }, measure.label, measure.unit ? el('span', { class: 'faint' }, `  ${measure.unit}`) : null),
-  measure.definition ? el('p', {}, measure.definition) : null,
-  measure.formula ? el('p', { class: 'mono' }, measure.formula) : null,
+  measure.formula ? el('p', {}, measure.formula) : null,
   measure.source ? el('p', { class: 'faint' }, `Source: ${measure.source}`) : null,
   measure.pitfalls ? el('p', { class: 'faint' }, `Mind: ${measure.pitfalls}`) : null,
 ].filter(Boolean);

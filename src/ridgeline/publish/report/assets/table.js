@@ -13,7 +13,7 @@ export function table(host, columns, rows, order, open, handlers) {
   });
   const focused = document.activeElement?.dataset?.column;
   const head = el('tr', {}, columns.map(c => el('th', { class: c.class, scope: 'col', 'aria-sort': c === column ? (order.down ? 'descending' : 'ascending') : 'none' },
-    el('button', { type: 'button', 'data-column': c.key, onclick: () => handlers.sort(c.key) }, c.name, c.unit ? el('span', { class: 'faint' }, ` ${c.unit}`) : null, el('span', { class: 'arrow', 'aria-hidden': 'true' }, c === column ? (order.down ? ' ↓' : ' ↑') : '')))));
+    el('button', { type: 'button', 'data-column': c.key, onclick: () => handlers.sort(c.key) }, c.name, el('span', { class: 'arrow', 'aria-hidden': 'true' }, c === column ? (order.down ? ' ↓' : ' ↑') : ''), c.unit ? el('span', { class: 'unit' }, c.unit) : null))));
   const body = el('tbody', {}, sorted.map((p, k) => {
     const row = el('tr', { 'data-i': p.i, tabindex: k ? -1 : 0, class: `${p.state} ${p.source === 'measured' ? '' : 'unmeasured'}${p.i === open ? ' open' : ''}` }, columns.map(c => el('td', { class: c.class }, c.cell(p))));
     row.addEventListener('mouseenter', () => handlers.hover(p.i));

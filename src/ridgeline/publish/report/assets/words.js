@@ -22,11 +22,8 @@ export const validityBadge = point => {
 
 export const cautionBadges = point => point.cautions.map(c => badge(`▲ ${c.code}`, 'warn', c.message));
 
-/** `12.5 tok/s`, or the reason why there is no number. */
-export function value(point, key, measures) {
-  const v = point.v[key];
-  return v == null ? el('span', { class: 'none', title: why(point, key) }, 'not measured') : `${number(v)}${measures[key].unit ? ` ${measures[key].unit}` : ''}`;
-}
+/** What stands where a value is missing; the reason is in the tooltip and in the drawer. */
+export const absent = (point, key) => el('span', { class: 'none', title: why(point, key) }, 'not measured');
 export const why = (point, key) => point.why[key] ?? 'The run has no such value for this point.';
 
 export const shortName = point => `${point.arm} · c${point.c}`;
