@@ -1,0 +1,169 @@
+"""`ridgeline sweep`: the main job, from config files to stored points and a report."""
+
+from __future__ import annotations
+
+import platform
+import signal
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ridgeline import __version__
+from ridgeline.cli.search import chosen_cells
+from ridgeline.cli.typed import run_app
+from ridgeline.core.cell import Cell
+from ridgeline.core.errors import InputError, Problem
+from ridgeline.core.point import Source
+from ridgeline.recipes.settings import RecipeSettings
+from ridgeline.sweep.deploy import Deploy, Engine
+from ridgeline.sweep.settings import SweepSettings
+from ridgeline.sweep.workload import Workload
+
+app = typer.Typer(add_completion=False)
+
+# What an emulated sweep does when not told otherwise: an hour would prove nothing more, and nobody waits for it.
+EMULATED_DURATION_S, EMULATED_SPEED, EMULATED_WARMUP = 300, 20.0, 1
+
+
+def run(argv: list[str]) -> int:
+    """Run the verb."""
+    return run_app(app, "sweep", argv)
+
+
+@app.command()
+def sweep(
+    configs: Annotated[list[Path], typer.Argument(help="config files in InferenceX's format", show_default=False)],
+    engine: Annotated[str, typer.Option(help="real, or emulated: run every cell on the engine model")] = "real",
+    trace: Annotated[Path | None, typer.Option(help="recorded sessions: a file or folder")] = None,
+    out: Annotated[Path | None, typer.Option(help="run folder; default runs/NAME OF THE FIRST CONFIG")] = None,
+    cells: Annotated[str, typer.Option(help="only cells whose name matches this glob")] = "*",
+    duration: Annotated[
+        int | None, typer.Option(help="measured window of agentic cells, seconds [3600; emulated: 300]")
+    ] = None,
+    speed: Annotated[float | None, typer.Option(help="time runs so many times faster [1; emulated: 20]")] = None,
+    force_speed: Annotated[bool, typer.Option(help="allow --speed on a real engine; its points are invalid")] = False,
+    warmup: Annotated[int | None, typer.Option(help="warm-up requests a lane [10; emulated: 1]")] = None,
+    requests: Annotated[int, typer.Option(help="measured requests a lane of fixed-seq-len cells")] = 10,
+    prompts: Annotated[str, typer.Option(help="bytes, token-ids or tokenizer")] = "bytes",
+    max_context: Annotated[int | None, typer.Option(help="leave out sessions with longer contexts")] = None,
+    sessions: Annotated[int | None, typer.Option(help="use the first N sessions that are left")] = None,
+    seed: Annotated[int, typer.Option(help="of start points, texts and arrivals")] = 42,
+    runner_config: Annotated[Path | None, typer.Option(help="runners file, where host memory must be known")] = None,
+    fail_fast: Annotated[bool, typer.Option(help="stop at the first cell that fails")] = False,
+    dry_run: Annotated[bool, typer.Option(help="print the commands each cell would start, and stop")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="events as JSON lines on stdout")] = False,
+) -> int:
+    """Run a search space: start engines, replay sessions, measure, store, report. Finished cells are skipped."""
+    chosen = chosen_cells(configs, runner_config, cells)
+    kind = _engine(engine)
+    emulated = kind == "emulated" or all(cell.benchmark.framework == "emulated" for cell in chosen)
+    settings = SweepSettings(
+        duration_s=duration or (EMULATED_DURATION_S if emulated else 3600),
+        speed=speed or (EMULATED_SPEED if emulated else 1.0),
+        warmup_per_lane=warmup if warmup is not None else (EMULATED_WARMUP if emulated else 10),
+        requests_per_lane=requests,
+        seed=seed,
+        prompts=prompts,
+        max_context=max_context,
+        max_sessions=sessions,
+    )
+    workload = Workload(settings, trace or (_shipped_trace() if emulated else None))
+    recipe_settings = RecipeSettings(speed=settings.speed, endpoint=_endpoint(prompts))
+    job = Job(chosen, settings, workload, Deploy(kind, recipe_settings), fail_fast)
+    if dry_run:
+        return job.show()
+    job.refuse_speed_on_real_engines(force_speed)
+    _stop_on_sigterm()
+    return job.run(out or Path("runs") / configs[0].stem, as_json=as_json)
+
+
+def _engine(text: str) -> Engine:
+    if text == "real":
+        return "real"
+    if text == "emulated":
+        return "emulated"
+    raise InputError([Problem(f"is `{text}`, must be real or emulated", key="--engine")])
+
+
+def _endpoint(prompts: str) -> str:
+    return "/v1/completions" if prompts == "token-ids" else "/v1/chat/completions"
+
+
+def _shipped_trace() -> Path:
+    from ridgeline.trace.synth import quickstart_trace
+
+    return quickstart_trace()
+
+
+def _stop_on_sigterm() -> None:
+    """A SIGTERM ends a sweep like Ctrl-C: services are stopped in order."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
+
+
+class Job:
+    """A sweep with everything decided."""
+
+    def __init__(
+        self, cells: tuple[Cell, ...], settings: SweepSettings, workload: Workload, deploy: Deploy, fail_fast: bool
+    ) -> None:
+        from ridgeline.sweep.run import Sweep
+
+        self.settings = settings
+        self.sweep = Sweep(cells, settings, workload, deploy, fail_fast=fail_fast)
+
+    def show(self) -> int:
+        """Print what would be started, ports symbolic."""
+        import shlex
+
+        for item in self.sweep.plan():
+            sys.stdout.write(f"# {item.cell.name}  ({item.source}, recipe {item.deployment.recipe})\n")
+            for service in item.deployment.services:
+                env = [f"{name}={shlex.quote(value.text)}" for name, value in service.env]
+                words = [shlex.quote(word.text) for word in service.argv]
+                sys.stdout.write(" ".join([*env, *words]) + "\n")
+        return 0
+
+    def refuse_speed_on_real_engines(self, force: bool) -> None:
+        """Time cannot be scaled on a real engine: its steps take what they take."""
+        real = [item for item in self.sweep.plan() if item.source is Source.MEASURED]
+        if real and self.settings.speed != 1.0 and not force:
+            message = (
+                f"{self.settings.speed:g} would shrink delays but not the steps of a real engine ({real[0].cell.name})"
+            )
+            hint = "leave it out, or add --force-speed and accept invalid points"
+            raise InputError([Problem(message, key="--speed", hint=hint)])
+
+    def run(self, path: Path, *, as_json: bool) -> int:
+        """Run it into `path`; 1 when a cell failed."""
+        from ridgeline.cli.views import choose_view
+        from ridgeline.publish.report.page import write_run_report
+        from ridgeline.results.runfolder import RunFolder, RunHeader
+
+        header = RunHeader(
+            name=path.name,
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            command=("ridgeline", "sweep", *sys.argv[2:]),
+            ridgeline=__version__,
+            settings=self.settings.identity(),
+            host={"platform": platform.platform(), "python": platform.python_version()},
+        )
+        with RunFolder.create_or_open(path, header) as folder:
+            with choose_view(as_json=as_json) as view:
+                self.sweep.listen = view
+                summary = self.sweep.run(folder)
+            report = write_run_report(folder)
+        left = f", {summary.left} not tried" if summary.left else ""
+        sys.stderr.write(
+            f"\n{summary.done} cells run, {summary.skipped} finished before, {summary.failed} failed{left}\n"
+            f"results  {path}\nreport   {report}\n"
+            f"next     open the report, or `ridgeline frontier {path}`"
+            + (", or run the same command again to retry what failed\n" if summary.failed else "\n")
+        )
+        return 1 if summary.failed or summary.left else 0
