@@ -170,7 +170,7 @@ class Ledger(Generic[Flight]):
     def _judge(self, at_ns: int) -> None:
         if self._threshold is None or self.records < self._enough:
             return
-        if self.failures > self._threshold * self.records:
+        if self.failures / self.records > self._threshold:
             self.abort(
                 f"{self.failures} of {self.records} requests failed, more than the {self._threshold:.0%} allowed", at_ns
             )
