@@ -1,0 +1,68 @@
+"""Block hashes of prompts given as spans: what vLLM computes from tokens, from identities instead.
+
+The hash of a block covers the block before it and the slices of spans inside it. Tuples of integers hash to the same
+value in every process, so predictions do not depend on Python's hash seed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ridgeline.trace.prompts.api import Span
+
+
+class Chain(NamedTuple):
+    """Hashes of the whole blocks of a run of spans, and the slices (key, start, length) of the unfinished block."""
+
+    hashes: list[int]
+    rest: tuple[int, ...]
+    filled: int  # tokens in `rest`
+
+
+EMPTY = Chain([], (), 0)
+
+
+def extend(chain: Chain, spans: Iterable[Span], size: int) -> Chain:
+    """The chain with more spans behind it, in blocks of `size` tokens; `chain` itself is left alone."""
+    hashes, rest, filled = list(chain.hashes), chain.rest, chain.filled
+    last = hashes[-1] if hashes else 0
+    for key, tokens in spans:
+        start = 0
+        if filled:  # top the unfinished block up first
+            start = min(size - filled, tokens)
+            rest, filled = (*rest, key, 0, start), filled + start
+            if filled < size:
+                continue
+            last = hash((last, *rest))
+            hashes.append(last)
+        whole = start + (tokens - start) // size * size
+        for at in range(start, whole, size):
+            last = hash((last, key, at, size))
+            hashes.append(last)
+        filled = tokens - whole
+        rest = (key, whole, filled) if filled else ()
+    return Chain(hashes, rest, filled)
+
+
+class Chains:
+    """Chains of growing conversations: a prompt that begins like the stream's last one is hashed from there on."""
+
+    def __init__(self, size: int, keep: int = 2048) -> None:
+        self._size = size
+        self._keep = keep  # streams remembered; the one not seen for longest is forgotten first
+        self._last: OrderedDict[str, tuple[tuple[Span, ...], Chain]] = OrderedDict()
+
+    def of(self, stream: str, spans: tuple[Span, ...]) -> Chain:
+        """The chain of a prompt of `stream` (any name that tells conversations apart)."""
+        known, chain = self._last.get(stream, ((), EMPTY))
+        if spans[: len(known)] != known:
+            known, chain = (), EMPTY
+        # The last span may grow in the next turn; keeping the chain without it lets that be found again.
+        kept = extend(chain, spans[len(known) : -1], self._size)
+        self._last[stream] = (spans[:-1], kept)
+        self._last.move_to_end(stream)
+        if len(self._last) > self._keep:
+            self._last.popitem(last=False)
+        return extend(kept, spans[-1:], self._size)

@@ -1,0 +1,331 @@
+"""A step's make-up to seconds: a roofline with a few efficiencies, every term a function with its formula.
+
+    step = max over ranks(attention and dense work) + experts(all ranks' tokens) + communication + launch
+
+Data-parallel ranks step together, so the slowest decides; experts and collectives see the tokens of all ranks. Terms
+add up because layers run one after the other; inside a term reading and computing overlap (`overlapped`).
+Formulas: roofline as usual; expert coverage E (1 - (1 - k/E)^T) for uniform routing; ring and one-shot collectives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ridgeline.engine.formats import compute_width
+from ridgeline.engine.graphs import FULL, NONE, Ladder, ladder
+from ridgeline.engine.kv import WINDOW
+from ridgeline.engine.kvlayers import kv_layers
+from ridgeline.engine.options import EngineOptions
+from ridgeline.engine.parameters import attention_parameters, dense_parameters, latent_parameters, shared_parameters
+from ridgeline.engine.weights import routed_bytes
+from ridgeline.simulate.batch import Batch
+from ridgeline.simulate.costparams import CostParameters
+from ridgeline.spec.facts.gpu import Gpu
+from ridgeline.spec.facts.model import Attention, Block, Compressed, Experts, Gqa, Mla, ModelArch, Recurrent
+
+_SHARPNESS = 4  # of the blend where reading and computing take equally long; kernels overlap them, but not fully
+_ONE_SHOT = 256 * 1024  # bytes up to which an all-reduce is done in one exchange
+_UNFUSED = 6  # kernels launched one by one for each fused one of a captured graph: 60 to 100 a layer
+# Kernels of a layer inside a compiled graph, counted from engine traces of these families.
+_KERNELS = {"gqa": 6, "mla": 12, "compressed": 24, "recurrent": 12, "dense": 3, "experts": 20, "other": 1}
+
+
+def overlapped(read_s: float, compute_s: float) -> float:
+    """Time of work whose memory traffic and arithmetic overlap: a smooth maximum, 19 % above where both are equal."""
+    high, low = max(read_s, compute_s), min(read_s, compute_s)
+    if high == 0:
+        return 0.0
+    return float(high * (1 + (low / high) ** _SHARPNESS) ** (1 / _SHARPNESS))
+
+
+def saturating(top: float, half: float, size: float) -> float:
+    """Share of peak that a product over `size` rows reaches: top * size / (size + half)."""
+    return top * size / (size + half)
+
+
+def experts_touched(count: int, top_k: int, tokens: float, spread: float) -> float:
+    """Expected distinct experts of one layer for `tokens` tokens: E (1 - (1 - k/E)^T), with E the experts in use."""
+    used = max(float(top_k), count * spread)
+    return float(used * (1 - (1 - top_k / used) ** tokens))
+
+
+def all_reduce_s(size: float, ranks: int, gpu: Gpu, p: CostParameters) -> float:
+    """One all-reduce of `size` bytes per rank: one exchange when small, else a ring of two phases."""
+    if ranks == 1:
+        return 0.0
+    bandwidth = gpu.link_bandwidth * p.link
+    if size <= _ONE_SHOT:
+        return p.collective_s + (ranks - 1) * size / bandwidth
+    return 2 * (p.collective_s + size * (ranks - 1) / ranks / bandwidth)
+
+
+def dispatch_s(tokens: float, hidden: int, top_k: int, ranks: int, gpu: Gpu, p: CostParameters) -> float:
+    """Tokens to their experts' ranks (one byte per value) and back (two); a token goes to a rank once, however many of
+    its experts are there."""
+    if ranks == 1:
+        return 0.0
+    copies = min(top_k, ranks) * (ranks - 1) / ranks
+    return 2 * p.collective_s + tokens * copies * hidden * 3 / (gpu.link_bandwidth * p.link)
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """Reads of one kind of attention in all its layers: bytes per token read, how much is read, work per token."""
+
+    row_bytes: float  # bytes per cached token and rank, all layers
+    limit: int | None  # tokens read at most (window, top-k); None: all
+    scan_bytes: float  # bytes per context token that are read whatever the limit (index keys)
+    flops: float  # attention FLOPs per (query, visible token), all layers, one rank
+    scan_flops: float  # the same for the scan
+
+    def visible(self, context: float) -> float:
+        return context if self.limit is None else min(context, self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertWork:
+    """Routed experts of equal layers, all of them together."""
+
+    layers: int
+    count: int
+    top_k: int
+    bytes_each: float  # bytes of one expert of one layer on one rank's share of it
+    flops_each: float  # FLOPs of one token in one expert, on one rank's share
+    hidden: int
+
+
+class StepCost:
+    """Prices steps of one engine. Everything that does not depend on the batch is computed once, here."""
+
+    def __init__(self, options: EngineOptions, parameters: CostParameters) -> None:
+        arch, topology, gpu, formats = options.arch, options.topology, options.gpu, options.formats
+        self.options, self.p, self.gpu = options, parameters, gpu
+        tp, hidden = topology.attention_tp, arch.hidden
+        self.group = topology.tp * topology.pcp  # GPUs that share the experts
+        self.linear_flops = gpu.flops(compute_width(formats.linear, gpu))
+        self.expert_flops = gpu.flops(compute_width(formats.experts, gpu))
+        linear = traffic = 0.0
+        kernels = _KERNELS["other"] * 4
+        for block in arch.blocks:
+            share = block.count / topology.pp
+            own = attention_parameters(block.attention, hidden)
+            ffn = (shared_parameters(block.ffn, hidden) + dense_parameters(block.ffn, hidden)) / tp
+            linear += share * (own.on_rank(tp) + own.wide + ffn + latent_parameters(block.ffn, hidden))
+            traffic += share * element_bytes(block, hidden, tp)
+            kernels += block.count * _kernels(block)
+        self.linear = linear  # parameters on one rank that every token passes
+        self.linear_bytes = linear * formats.linear_bytes
+        self.head = arch.vocab * hidden / tp  # computed for sampled tokens only
+        self.traffic = traffic
+        self.kernels = kernels / topology.pp
+        self.collectives = arch.layers  # layers with an all-reduce after attention and one after the feed-forward part
+        self.caches = caches(options)
+        self.state_bytes = sum(
+            2 * layer.count * layer.row_bytes for layer in kv_layers(arch, topology) if layer.kind == "state"
+        )
+        self.experts = [work for block in arch.blocks if (work := expert_work(block, options))]
+        self.ladder: Ladder = ladder(
+            max_num_seqs=options.max_num_seqs,
+            max_num_batched_tokens=options.max_num_batched_tokens,
+            spec_tokens=options.num_speculative_tokens,
+            mode=options.cudagraph_mode,
+            sizes=options.cudagraph_capture_sizes,
+            top=options.max_cudagraph_capture_size,
+        )
+
+    def seconds(self, batches: Sequence[Batch | None], *, from_idle: bool = False) -> float:
+        """Time of one step of all data-parallel ranks (None: that rank has nothing to do and runs along empty)."""
+        tokens = [batch.tokens if batch else 0 for batch in batches]
+        mode = self.mode(batches, tokens)
+        padded = self._padded(max(tokens), mode)
+        alone = max(
+            self.rank_s(batch, padded if mode != NONE else count) for batch, count in zip(batches, tokens, strict=True)
+        )
+        total = padded * len(tokens) if mode != NONE else sum(tokens)
+        device = alone + self.experts_s(total) + self.collectives_s(max(padded, 1), total)
+        host = max((batch.attached if batch else 0) for batch in batches) * self.p.attach_s
+        return max(device, self.launch_s(mode)) + self.gaps_s() + host + (self.p.wake_s if from_idle else 0.0)
+
+    def mode(self, batches: Iterable[Batch | None], tokens: Sequence[int]) -> str:
+        """FULL, PIECEWISE or NONE: the worst rank decides for all."""
+        modes = [
+            self.ladder.runs_as(n, uniform=not batch.chunks) for batch, n in zip(batches, tokens, strict=True) if batch
+        ]
+        return min(modes, key=("NONE", "PIECEWISE", "FULL").index)
+
+    def _padded(self, tokens: int, mode: str) -> int:
+        return (self.ladder.padded(tokens) or tokens) if mode != NONE else tokens
+
+    def rank_s(self, batch: Batch | None, tokens: int) -> float:
+        """Attention and dense work of one rank, seconds."""
+        if tokens == 0:
+            return 0.0
+        sampled = batch.emitting if batch else 0
+        return (
+            self.linear_s(tokens, sampled)
+            + self.traffic * tokens / (self.gpu.bandwidth * self.p.traffic)
+            + (self.decode_s(batch) + self.prefill_s(batch) if batch else 0.0)
+            + sampled * self.p.sample_s
+        )
+
+    def linear_s(self, tokens: int, sampled: int) -> float:
+        """Projections, dense and shared feed-forward parts and the head: weights are read once per step."""
+        p, gpu = self.p, self.gpu
+        head_bytes = 2 * self.head if sampled else 0.0
+        read = (self.linear_bytes + head_bytes) / (gpu.bandwidth * p.weight_read)
+        compute = 2 * self.linear * tokens / (self.linear_flops * saturating(p.gemm_top, p.gemm_half, tokens))
+        if sampled:
+            compute += 2 * self.head * sampled / (gpu.bf16_flops * saturating(p.gemm_top, p.gemm_half, sampled))
+        return overlapped(read, compute)
+
+    def decode_s(self, batch: Batch) -> float:
+        """Cache reads of decoding requests, their arithmetic hidden behind them; recurrent states read and written."""
+        if not batch.decodes:
+            return 0.0
+        mean = batch.decode_context / batch.decodes
+        rows = sum(c.row_bytes * c.visible(mean) + c.scan_bytes * mean for c in self.caches) * batch.decodes
+        return (rows + self.state_bytes * batch.decodes) / (self.gpu.bandwidth * self.p.kv_read)
+
+    def prefill_s(self, batch: Batch) -> float:
+        """Attention of prefill chunks: 4 FLOPs per head value and visible token, and one pass over the cache."""
+        peak, read = self.gpu.bf16_flops * self.p.prefill_attention, self.gpu.bandwidth * self.p.kv_read
+        total = 0.0
+        for count, context in batch.chunks:
+            middle = context + count / 2  # the mean token sees the context and half of its own chunk
+            for c in self.caches:
+                flops = count * (c.flops * c.visible(middle) + c.scan_flops * middle)
+                total += max(flops / peak, (c.row_bytes * c.visible(context) + c.scan_bytes * context) / read)
+            total += self.state_bytes / read
+        return total
+
+    def experts_s(self, tokens: float) -> float:
+        """Routed experts on the busiest GPU, for the tokens of all ranks."""
+        total = 0.0
+        for work in self.experts:
+            touched = experts_touched(work.count, work.top_k, tokens, self.p.expert_spread)
+            busiest = self.p.expert_imbalance if self.options.topology.ep > 1 else 1.0
+            read = touched * work.bytes_each * busiest / (self.gpu.bandwidth * self.p.expert_read)
+            each = tokens * work.top_k / max(touched, 1.0)
+            rate = self.expert_flops * saturating(self.p.expert_top, self.p.expert_half, each)
+            compute = tokens * work.top_k * work.flops_each * busiest / rate if tokens else 0.0
+            total += work.layers * overlapped(read, compute)
+        return total
+
+    def collectives_s(self, tokens: int, total: int) -> float:
+        """All-reduces of tensor-parallel attention and feed-forward parts; expert dispatch and combine, or the
+        gathering that data-parallel attention needs in front of experts without it."""
+        topology, hidden = self.options.topology, self.options.arch.hidden
+        layers = self.collectives / topology.pp
+        if topology.attention_tp > 1:
+            time = 2 * layers * all_reduce_s(2.0 * tokens * hidden, topology.attention_tp, self.gpu, self.p)
+        else:
+            time = 0.0
+        if topology.dp_attn and self.group > 1:
+            for work in self.experts:
+                if topology.ep > 1:
+                    each = dispatch_s(total / self.group, hidden, work.top_k, self.group, self.gpu, self.p)
+                else:
+                    each = all_reduce_s(2.0 * total * hidden, self.group, self.gpu, self.p)
+                time += work.layers / topology.pp * each
+        if topology.pp > 1:  # activations handed on from stage to stage
+            time += (topology.pp - 1) * (self.p.collective_s + 2.0 * tokens * hidden / self.gpu.link_bandwidth)
+        return time
+
+    def gaps_s(self) -> float:
+        """Starting kernels one after the other, which even a captured graph does not hide."""
+        return self.kernels * self.p.graph_kernel_s
+
+    def launch_s(self, mode: str) -> float:
+        """Host time to launch a step: nothing for a full graph, attention only for a piecewise one, else everything.
+        The host runs ahead, so it counts only where the GPU is faster."""
+        share = {FULL: 0.0, NONE: 1.0}.get(mode, 1 / 3)
+        return share * _UNFUSED * self.kernels * self.p.eager_kernel_s
+
+    def frontend_s(self, prompt_tokens: int) -> float:
+        """The server's own work between receiving a request and handing it to the engine."""
+        return self.p.frontend_s + prompt_tokens * self.p.frontend_token_s
+
+
+def _kernels(block: Block) -> int:
+    parts = [part for part in (block.attention, block.ffn) if part is not None]
+    return sum(_KERNELS[part.kind] for part in parts)
+
+
+def element_bytes(block: Block, hidden: int, tp: int) -> float:
+    """Memory traffic of norms, residuals, rotary and activation kernels per token of one layer: 8 residual-sized
+    passes, queries twice in and out, gate and up in and their product out (bf16)."""
+    values = 8.0 * hidden
+    attention, ffn = block.attention, block.ffn
+    if isinstance(attention, (Gqa, Mla, Compressed)):
+        width = attention.qk_dim if isinstance(attention, Gqa) else _latent_dims(attention)[0]
+        values += 4 * attention.heads * width / tp
+    if isinstance(ffn, Experts):
+        values += 3 * (ffn.top_k * ffn.inter + ffn.shared + ffn.dense_inter) / tp + 2 * ffn.top_k * hidden / tp
+    elif ffn is not None:
+        values += 3 * ffn.inter / tp
+    return 2 * values
+
+
+def _latent_dims(attention: Mla | Compressed) -> tuple[int, int]:
+    """(score width, value width) of one head when prefill attends in expanded form."""
+    if isinstance(attention, Mla):
+        return attention.nope + attention.rope, attention.v_dim
+    return attention.head_dim, attention.head_dim
+
+
+def caches(options: EngineOptions) -> list[Cache]:
+    """What attention reads, by kind, on one rank and stage."""
+    found = []
+    for block in options.arch.blocks:
+        attention = block.attention
+        if attention is None or isinstance(attention, Recurrent):
+            continue
+        found += _caches(attention, block, options)
+    return found
+
+
+def _caches(attention: Attention, block: Block, options: EngineOptions) -> list[Cache]:
+    layers = [
+        layer
+        for layer in kv_layers(_single(options, block), options.topology, fp8=options.kv_cache_dtype.startswith("fp8"))
+        if layer.kind != "state"
+    ]
+    heads = getattr(attention, "heads", 0) / options.topology.attention_tp
+    count = -(-block.count // options.topology.pp)
+    width = sum(_latent_dims(attention)) if isinstance(attention, (Mla, Compressed)) else 0
+    if isinstance(attention, Gqa):
+        width = attention.qk_dim + attention.v_dim
+    flops = 2.0 * heads * width * count
+    indexer = getattr(attention, "indexer", None)
+    scan_bytes = scan_flops = 0.0
+    if indexer:
+        scan_bytes = count * indexer.key_bytes / indexer.ratio
+        scan_flops = 2.0 * count * indexer.heads * indexer.dim / indexer.ratio
+    if isinstance(attention, Compressed):
+        window = next(layer for layer in layers if layer.kind == WINDOW)
+        own = [Cache(float(count * window.row_bytes), attention.window, 0.0, flops, 0.0)]
+        if attention.ratio:
+            row, limit = count * window.row_bytes / attention.ratio, attention.topk
+            tokens = limit * attention.ratio if limit else None
+            own.append(Cache(row, tokens, scan_bytes, flops / attention.ratio, scan_flops))
+        return own
+    row = sum(layer.count * layer.row_bytes / layer.ratio for layer in layers[:1])
+    limit = getattr(attention, "topk", None) or getattr(attention, "window", None)
+    return [Cache(float(row), limit, scan_bytes, flops, scan_flops)]
+
+
+def _single(options: EngineOptions, block: Block) -> ModelArch:
+    return replace(options.arch, blocks=(block,), mtp=())
+
+
+def expert_work(block: Block, options: EngineOptions) -> ExpertWork | None:
+    """The routed experts of a block as one GPU sees them."""
+    ffn = block.ffn
+    if not isinstance(ffn, Experts):
+        return None
+    topology, hidden = options.topology, options.arch.hidden
+    group = topology.tp * topology.pcp
+    on_gpu = routed_bytes(block, hidden, topology, options.formats)  # all experts' bytes on one GPU
+    flops = 2.0 * ffn.matrices * (ffn.latent or hidden) * ffn.inter / group
+    return ExpertWork(-(-block.count // topology.pp), ffn.count, ffn.top_k, on_gpu / ffn.count, flops, hidden)

@@ -1,0 +1,80 @@
+"""Efficiencies and fixed times of one (GPU, engine build): a dozen numbers, each with its unit and where it came from.
+
+They are data (parameters/*.json), so that a calibration writes a file and changes no code. What is not in a file comes
+from default.json, which holds what was measured on one H200 and is an assumption everywhere else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ridgeline.core.errors import InputError, Problem
+from ridgeline.core.where import Where
+
+FORMAT = "ridgeline-cost/1"
+_FOLDER = Path(__file__).parent / "parameters"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostParameters:
+    """Shares are of the datasheet's peak; times are seconds."""
+
+    weight_read: float  # share of memory bandwidth reached by small-batch matrix products
+    kv_read: float  # the same for decode attention
+    expert_read: float  # the same for grouped products over experts
+    traffic: float  # the same for element-wise kernels
+    gemm_top: float  # share of peak FLOP/s at many tokens
+    gemm_half: float  # tokens at which half of that is reached
+    expert_top: float  # the same for grouped products
+    expert_half: float  # tokens per expert
+    prefill_attention: float  # share of peak bf16 FLOP/s
+    expert_imbalance: float  # the busiest rank's share of expert work over the mean
+    expert_spread: float  # share of experts that routing really uses
+    link: float  # share of link bandwidth
+    collective_s: float  # start of one collective
+    graph_kernel_s: float  # one kernel inside a captured graph
+    eager_kernel_s: float  # launching one kernel from the host
+    sample_s: float  # sampling and output, per sequence and step
+    attach_s: float  # host work per block newly attached to a request
+    wake_s: float  # from an idle engine to its first kernel
+    frontend_s: float  # the server's work before a request reaches the engine
+    frontend_token_s: float  # the same per prompt token
+    reply_s: float  # from the end of a step to its bytes leaving the server
+    provenance: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+
+def parameters_for(gpu: str, engine: str, extra: Path | None = None) -> CostParameters:
+    """The parameters of a GPU and an engine build: `extra` (a file) over GPU-ENGINE.json over default.json.
+
+    Raises InputError naming keys that are unknown or no positive number.
+    """
+    found: dict[str, tuple[float, str]] = dict(_read(_FOLDER / "default.json"))
+    own = _FOLDER / f"{gpu.lower()}-{engine}.json"
+    if own.exists():
+        found |= _read(own)
+    else:
+        found = {key: (value, f"assumed as measured on H200: {source}") for key, (value, source) in found.items()}
+    if extra is not None:
+        found |= _read(extra)
+    values: dict[str, Any] = {key: value for key, (value, _) in found.items()}
+    return CostParameters(**values, provenance={key: source for key, (_, source) in found.items()})
+
+
+@lru_cache(maxsize=16)
+def _read(path: Path) -> dict[str, tuple[float, str]]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        items = {key: (float(item["value"]), str(item["source"])) for key, item in data["values"].items()}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError([Problem(f"not a {FORMAT} file: {error}", Where(str(path)))]) from error
+    known = {item.name for item in fields(CostParameters)} - {"provenance"}
+    problems = [Problem("is not a cost parameter", Where(str(path)), key) for key in items if key not in known]
+    problems += [Problem("must be positive", Where(str(path)), key) for key, (value, _) in items.items() if value <= 0]
+    if problems:
+        raise InputError(problems)
+    return items

@@ -1,0 +1,293 @@
+"""The simulator: a pacing machine and an engine model in virtual time. No clock, no chance, no IO: the same sessions,
+options and seed give the same replay bit for bit.
+
+    send --frontend--> rank's queue --steps--> tokens --reply--> client
+
+Events outside the engine (sends that are due, requests reaching the engine, answers reaching the client) wait in a
+heap; the engine has at most one step under way. All that happens at one instant is taken in before the engine starts a
+step.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ridgeline.core.record import Outcome, Record, Replay, ServerSample
+from ridgeline.core.units import nanoseconds
+from ridgeline.engine.options import EngineOptions
+from ridgeline.simulate.chain import Chains, extend
+from ridgeline.simulate.cost import StepCost
+from ridgeline.simulate.costparams import CostParameters
+from ridgeline.simulate.engine import Engine, engine_of
+from ridgeline.simulate.metrics import snapshot
+from ridgeline.simulate.request import Request
+from ridgeline.simulate.router import Router
+from ridgeline.trace.pacing.api import Pacer, Send
+from ridgeline.trace.prompts.api import PromptSource, Span
+
+_ANSWERS = 1 << 62  # span keys of generated text start here, away from those of prompts
+_ENDPOINT = "virtual"
+
+
+class _Live(NamedTuple):
+    """A request on its way."""
+
+    send: Send
+    sent_ns: int
+    rank: int
+    request: Request
+    chunk_ns: list[int]  # when each token reaches the client
+
+
+def simulate(
+    pacer: Pacer,
+    prompts: PromptSource,
+    options: EngineOptions,
+    *,
+    seed: int = 0,
+    parameters: CostParameters | None = None,
+    engine: Engine | None = None,
+    sample_s: float = 1.0,
+    model: str = "",
+) -> Replay:
+    """Run `pacer` against a model of the engine until it has finished.
+
+    `engine` replaces the one that `options` and `parameters` describe (for tests and studies). `sample_s`: simulated
+    seconds between samples of the engine's counters; phase boundaries get a full one with histograms. Raises
+    InputError when the model does not fit the GPUs.
+    """
+    return _Simulation(pacer, prompts, options, seed, engine or engine_of(options, parameters), sample_s, model).run()
+
+
+class _Simulation:
+    def __init__(
+        self,
+        pacer: Pacer,
+        prompts: PromptSource,
+        options: EngineOptions,
+        seed: int,
+        engine: Engine,
+        sample_s: float,
+        model: str,
+    ) -> None:
+        self.pacer, self.prompts, self.options, self.engine, self.seed = pacer, prompts, options, engine, seed
+        self.model = model or options.arch.name
+        self.router = Router(options.router, engine.ranks)
+        self.chains = Chains(engine.limits.block_size)
+        price = engine.price
+        self.reply_ns = nanoseconds(price.p.reply_s) if isinstance(price, StepCost) else 0
+        self.heap: list[tuple[int, int, str, Any]] = []
+        self.serial = 0
+        self.live: dict[int, _Live] = {}
+        self.arriving: dict[int, tuple[Send, int]] = {}  # sent, not yet at the engine
+        self.records: list[Record] = []
+        self.samples: list[ServerSample] = []
+        self.sample_ns = nanoseconds(sample_s)
+        self.next_sample = 0
+        self.phases: Any = None
+
+    def run(self) -> Replay:
+        pacer, engine, now = self.pacer, self.engine, 0
+        pacer.begin(now)
+        self._advance(now)
+        while not pacer.finished:
+            times = (self.heap[0][0] if self.heap else None, engine.ends_at, pacer.next_at())
+            known = [time for time in times if time is not None]
+            if not known:
+                break
+            now = max(now, min(known))
+            self._sample_until(now)
+            if engine.ends_at is not None and engine.ends_at <= now:
+                self._step()
+            changed = self._events(now)
+            due = pacer.next_at()
+            if changed or (due is not None and due <= now):
+                self._advance(now)
+            engine.kick(now)
+        self._cancel_rest(now)
+        self._boundary(now)
+        self.records.sort(key=lambda record: record.request_id)
+        stuck = None if pacer.finished else "nothing left to happen, yet the pacing machine waits"
+        return Replay(
+            records=tuple(self.records),
+            phases=pacer.phases,
+            samples=tuple(self.samples),
+            settings=self._settings(),
+            prompt_mode=self.prompts.mode,
+            aborted=pacer.aborted or stuck,
+        )
+
+    def _push(self, at_ns: int, kind: str, payload: Any) -> None:
+        heapq.heappush(self.heap, (at_ns, self.serial, kind, payload))
+        self.serial += 1
+
+    def _events(self, now: int) -> bool:
+        """Everything in the heap that is due; whether the pacing machine learnt of something."""
+        told = False
+        while self.heap and self.heap[0][0] <= now:
+            _, _, kind, payload = heapq.heappop(self.heap)
+            if kind == "arrive":
+                told |= self._arrive(payload, now)
+            elif payload in self.live:
+                self._end(payload, now, Outcome.OK)
+                told = True
+        return told
+
+    def _advance(self, now: int) -> None:
+        """Carry out what the pacing machine wants now, until it wants nothing more at this instant."""
+        while True:
+            actions = self.pacer.advance(now)
+            for send in actions.sends:
+                self.pacer.sent(send.id, now)
+                self.arriving[send.id] = (send, now)
+                tokens = self.prompts.layout(send).tokens
+                self._push(now + nanoseconds(self.engine.price.frontend_s(tokens)), "arrive", send.id)
+            for send_id in actions.cancels:
+                self._cancel(send_id, now)
+            due = self.pacer.next_at()
+            if not (actions.sends or actions.cancels) or due is None or due > now:
+                break
+        if self.pacer.phases != self.phases:
+            self.phases = self.pacer.phases
+            self._boundary(now)
+
+    def _arrive(self, send_id: int, now: int) -> bool:
+        if send_id not in self.arriving:
+            return False
+        send, sent = self.arriving.pop(send_id)
+        layout = self.prompts.layout(send)
+        size = self.engine.limits.block_size
+        chain = extend(
+            self.chains.of(send.correlation_id, layout.spans), (Span(answer_key(send.id), send.max_tokens),), size
+        )
+        request = Request(send.id, layout.tokens, send.max_tokens, chain.hashes)
+        rank = self.router.pick(send.correlation_id or None)
+        live = _Live(send, sent, rank, request, [])
+        if not self.engine.ranks[rank].fits(request):
+            limit = self.engine.limits.max_model_len
+            asked = layout.tokens + send.max_tokens
+            error = f"maximum context length is {limit} tokens, {asked} were asked for"
+            self.records.append(_record(live, now, Outcome.OVERFLOW, 400, error))
+            self.pacer.completed(send.id, now, Outcome.OVERFLOW)
+            return True
+        self.live[send.id] = live
+        self.engine.submit(rank, request, now)
+        return False
+
+    def _step(self) -> None:
+        step = self.engine.finish()
+        at = step.end_ns + self.reply_ns
+        live = self.live
+        for tokens in step.tokens:
+            for request, last in tokens:
+                live[request.key].chunk_ns.append(at)
+                if last:
+                    self._push(at, "done", request.key)
+
+    def _end(self, send_id: int, now: int, outcome: Outcome) -> None:
+        live = self.live.pop(send_id)
+        self.records.append(_record(live, now, outcome, 200 if live.chunk_ns else None, None))
+        self.pacer.completed(send_id, now, outcome)
+
+    def _cancel(self, send_id: int, now: int) -> None:
+        if send_id in self.arriving:
+            send, sent = self.arriving.pop(send_id)
+            request = Request(send.id, 0, send.max_tokens, ())
+            self.records.append(_record(_Live(send, sent, 0, request, []), now, Outcome.CANCELLED, None, None))
+            self.pacer.completed(send_id, now, Outcome.CANCELLED)
+        elif send_id in self.live:
+            live = self.live[send_id]
+            del live.chunk_ns[_seen(live.chunk_ns, now) :]  # what had not reached the client yet never will
+            self.engine.abort(live.rank, live.request)
+            self._end(send_id, now, Outcome.CANCELLED)
+
+    def _cancel_rest(self, now: int) -> None:
+        for send_id in (*self.arriving, *self.live):
+            self._cancel(send_id, now)
+
+    def _sample_until(self, now: int) -> None:
+        """Counters at every sampling instant up to `now`: between events they stand still."""
+        while self.next_sample <= now:
+            self._sample(self.next_sample, histograms=False)
+            self.next_sample += self.sample_ns
+
+    def _boundary(self, now: int) -> None:
+        self._sample(now, histograms=True)
+
+    def _sample(self, at_ns: int, *, histograms: bool) -> None:
+        values = snapshot(self.engine.ranks, self.engine.metrics, self.model, histograms=histograms)
+        self.samples.append(ServerSample(at_ns=at_ns, endpoint=_ENDPOINT, values=values))
+
+    def _settings(self) -> Mapping[str, Any]:
+        options, limits = self.options, self.engine.limits
+        found = {
+            "engine_model": options.engine,
+            "gpu": options.gpu.name,
+            "model": options.arch.name,
+            "precision": options.precision,
+            "topology": options.topology.label,
+            "kv_tokens_per_rank": limits.blocks * limits.block_size,
+            "block_size": limits.block_size,
+            "max_num_seqs": limits.max_num_seqs,
+            "max_num_batched_tokens": limits.max_num_batched_tokens,
+            "router": options.router,
+            "seed": self.seed,
+            "steps": self.engine.steps,
+        }
+        if isinstance(self.engine.price, StepCost):
+            found["cost_provenance"] = dict(self.engine.price.p.provenance)
+        return found
+
+
+def answer_key(send_id: int) -> int:
+    """The span key of the text generated for a send: a prompt that quotes it shares its blocks."""
+    return _ANSWERS + send_id
+
+
+def _seen(chunk_ns: list[int], now: int) -> int:
+    return sum(at <= now for at in chunk_ns)
+
+
+def _record(live: _Live, now: int, outcome: Outcome, status: int | None, error: str | None) -> Record:
+    send, request, chunks = live.send, live.request, live.chunk_ns
+    conversation = send.session.conversations[send.key.conversation]
+    turn = send.turn
+    first = chunks[0] if chunks else None
+    answered = outcome is Outcome.OK
+    return Record(
+        request_id=send.id,
+        phase=send.phase,
+        lane=send.lane,
+        tree=send.tree,
+        session_id=send.session.id,
+        conversation_id=conversation.id,
+        turn_index=send.key.turn,
+        depth=conversation.depth,
+        correlation_id=send.correlation_id,
+        parent_correlation_id=send.parent_correlation_id,
+        source_outer=turn.outer,
+        source_inner=turn.inner,
+        source_kind=turn.source_kind,
+        scheduled_ns=send.scheduled_ns,
+        sent_ns=live.sent_ns,
+        first_byte_ns=first,
+        first_token_ns=first,
+        first_visible_ns=first,
+        last_token_ns=chunks[-1] if chunks else None,
+        end_ns=now,
+        outcome=outcome,
+        status=status,
+        error=error,
+        asked_prompt_tokens=turn.input_tokens,
+        max_tokens=send.max_tokens,
+        prompt_tokens=request.prompt if answered else None,
+        completion_tokens=len(chunks) if answered else None,
+        cached_tokens=request.cached if answered else None,
+        chunks=len(chunks),
+        first_chunk_tokens=1 if chunks else None,
+        chunk_ns=tuple(chunks),
+        theoretical_hit_blocks=turn.hit_blocks if turn.total_blocks else None,
+        theoretical_total_blocks=turn.total_blocks or None,
+    )
