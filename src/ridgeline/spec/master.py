@@ -20,6 +20,7 @@ SIZES = ("pp", "dcp-size", "pcp-size")
 VERSION = Kind(
     "a release, package version or commit, not an image reference",
     lambda value: value.__class__ is str and value != "" and not value.startswith("image:"),
+    basic="text",
 )
 
 
@@ -131,6 +132,7 @@ BACKEND = Table(
         Field("version", VERSION, "release, package version or commit", nullable=True),
     ),
 )
+_MULTI_ONLY = dict.fromkeys(("kv-p2p-transfer", "prefill", "decode"), "only with multinode: true")
 _CONC = (
     Field("conc-start", WHOLE, "first concurrency; each next one is the last times the step", nullable=True),
     Field("conc-end", WHOLE, "last concurrency, always included", nullable=True),
@@ -179,6 +181,7 @@ SINGLE_ENTRY = Table(
     "a single-node search-space entry",
     (Field("tp", WHOLE, "tensor-parallel size", required=True), *_SIZES, _EP, _DP_ATTN, _SPEC, _ROUTER, *_CONC),
     (CONCURRENCY, CONTEXT_PARALLEL),
+    _MULTI_ONLY,
 )
 MULTI_ENTRY = Table(
     "a multi-node search-space entry",
@@ -261,6 +264,10 @@ AGENTIC_ITEM = Table(
             _dram_needs_utilization,
         ),
     ),
+    {
+        "duration": "every agentic replay runs 3600 s; it is not set here",
+        "trace-source": "the trace is given on the command line",
+    },
 )
 SINGLE_FIXED, MULTI_FIXED = (
     _fixed_item("a single-node fixed-seq-len item", SINGLE_ENTRY),
@@ -312,6 +319,7 @@ def _top(name: str, multinode: bool, scenarios: Table) -> Table:
             *(transfer if multinode else ()),
             Field("scenarios", schema.mapping(scenarios), "what to run", required=True),
         ),
+        elsewhere={} if multinode else _MULTI_ONLY,
     )
 
 

@@ -38,7 +38,7 @@ class Policy(NamedTuple):
     patchwork_waivers: tuple[str, ...]
 
 
-_SCORE = Kind("a number", lambda value: value.__class__ in (int, float) and abs(value) < 1e9)
+_SCORE = Kind("a number", lambda value: value.__class__ in (int, float) and abs(value) < 1e9, basic="number")
 _SCORES = schema.map_of(_SCORE, "a mapping of names to numbers")
 _NAMES = schema.list_of(NAME, "a list of label names")
 

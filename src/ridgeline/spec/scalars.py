@@ -33,7 +33,7 @@ WORDS: dict[str, Any] = {"": None, "~": None} | {
 _DECIMAL = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)")
 _OTHER_BASE = re.compile(r"[-+]?0(?:x[0-9a-fA-F_]*[0-9a-fA-F][0-9a-fA-F_]*|b[01_]*[01][01_]*)")
 _OCTAL = re.compile(r"[-+]?0[0-9_]+|0o[0-7]+")
-_FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+][0-9]+)?")
+_FLOAT = re.compile(r"(?:[-+]?[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+][0-9]+)?")
 _SPECIAL = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _EXPONENT = re.compile(r"[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)[eE][-+]?[0-9]+")
 _BASE_60 = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
@@ -55,7 +55,7 @@ def read(text: str) -> Any:
     if _DECIMAL.fullmatch(text):
         return int(text.replace("_", ""))
     if _FLOAT.fullmatch(text):
-        return float(text.replace("_", "").replace("E", "e")) if text.strip("-+._") else text
+        return float(text.replace("_", ""))
     if _SPECIAL.fullmatch(text):
         return float(text.replace(".", "", 1))
     return _unusual(text)

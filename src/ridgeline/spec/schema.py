@@ -18,13 +18,15 @@ from ridgeline.spec.tree import Document, Path_
 
 class Kind(NamedTuple):
     """What a value may be. `label` completes "must be ..."; exactly one of test, table, item and values is set:
-    a scalar, a mapping with known keys, a list, a mapping with free keys."""
+    a scalar, a mapping with known keys, a list, a mapping with free keys. `basic` says what a scalar is in YAML, for
+    hints: text, number, flag or date."""
 
     label: str
     test: Callable[[Any], bool] | None = None
     table: Table | None = None
     item: Kind | None = None
     values: Kind | None = None
+    basic: str = ""
 
 
 class Field(NamedTuple):
@@ -56,12 +58,20 @@ class Rule(NamedTuple):
 
 
 class Table:
-    """The fields of one kind of mapping, indexed once. Never changed after it is made."""
+    """The fields of one kind of mapping, indexed once. Never changed after it is made. `elsewhere` has a hint for
+    names that people expect here and that belong somewhere else."""
 
-    __slots__ = ("fields", "name", "required", "rules")
+    __slots__ = ("elsewhere", "fields", "name", "required", "rules")
 
-    def __init__(self, name: str, fields: Iterable[Field], rules: Iterable[Rule] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        fields: Iterable[Field],
+        rules: Iterable[Rule] = (),
+        elsewhere: Mapping[str, str] | None = None,
+    ) -> None:
         self.name = name
+        self.elsewhere = dict(elsewhere or {})
         self.fields: Mapping[str, Field] = {field.name: field for field in fields}
         self.required = frozenset(field.name for field in self.fields.values() if field.required)
         self.rules = tuple(rules)
@@ -70,7 +80,7 @@ class Table:
 def check(table: Table, value: Any, path: Path_, faults: list[Fault]) -> None:
     """Check one mapping and all below it; append every fault."""
     if value.__class__ is not dict:
-        faults.append(_mismatch(path, value, f"a mapping ({table.name})"))
+        faults.append(_mismatch(path, value, mapping(table)))
         return
     fields = table.fields
     bad: set[str] = set()
@@ -97,18 +107,18 @@ def check(table: Table, value: Any, path: Path_, faults: list[Fault]) -> None:
 def _check_kind(kind: Kind, value: Any, path: Path_, faults: list[Fault]) -> None:
     if kind.test is not None:
         if not kind.test(value):
-            faults.append(_mismatch(path, value, kind.label))
+            faults.append(_mismatch(path, value, kind))
     elif kind.table is not None:
         check(kind.table, value, path, faults)
     elif kind.item is not None:
         if value.__class__ is not list:
-            faults.append(_mismatch(path, value, kind.label))
+            faults.append(_mismatch(path, value, kind))
             return
         for index, item in enumerate(value):
             _check_kind(kind.item, item, (*path, index), faults)
     elif kind.values is not None:
         if value.__class__ is not dict:
-            faults.append(_mismatch(path, value, kind.label))
+            faults.append(_mismatch(path, value, kind))
             return
         for name, item in value.items():
             _check_kind(kind.values, item, (*path, name), faults)
@@ -121,26 +131,30 @@ def _is_positive(value: Any) -> bool:
     return value.__class__ is int and value > 0
 
 
+def _is_amount(value: Any) -> bool:
+    return value.__class__ in (int, float) and 0 <= value < float("inf")
+
+
 def _is_fraction(value: Any) -> bool:
     return value.__class__ in (int, float) and 0 < value <= 1
 
 
-TEXT = Kind("text", lambda value: value.__class__ is str)
-NAME = Kind("text that is not empty", lambda value: value.__class__ is str and value != "")
-WHOLE = Kind("a whole number", lambda value: value.__class__ is int)
-POSITIVE = Kind("a whole number above 0", _is_positive)
-FLAG = Kind("true or false", lambda value: value.__class__ is bool)
-FRACTION = Kind("a number above 0 and at most 1", _is_fraction)
-AMOUNT = Kind(
-    "a number, 0 or more", lambda value: value.__class__ in (int, float) and 0 <= value < float("inf")
-)  # fmt: skip
+TEXT = Kind("text", lambda value: value.__class__ is str, basic="text")
+NAME = Kind("text that is not empty", lambda value: value.__class__ is str and value != "", basic="text")
+WHOLE = Kind("a whole number", lambda value: value.__class__ is int, basic="number")
+POSITIVE = Kind("a whole number above 0", _is_positive, basic="number")
+FLAG = Kind("true or false", lambda value: value.__class__ is bool, basic="flag")
+FRACTION = Kind("a number above 0 and at most 1", _is_fraction, basic="number")
+AMOUNT = Kind("a number, 0 or more", _is_amount, basic="number")
 
 
 def one_of(*values: Any) -> Kind:
     """Exactly one of these values, of the same type (true is not 1)."""
     allowed = tuple((value.__class__, value) for value in values)
-    text = " or ".join("true" if v is True else "false" if v is False else str(v) for v in values)
-    return Kind(text if len(values) > 1 else f"{text}, nothing else", lambda value: (value.__class__, value) in allowed)
+    words = ["true" if v is True else "false" if v is False else str(v) for v in values]
+    text = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else f"{words[0]}, nothing else"
+    basic = {bool: "flag", int: "number"}.get(values[0].__class__, "text")
+    return Kind(text, lambda value: (value.__class__, value) in allowed, basic=basic)
 
 
 def mapping(table: Table) -> Kind:
@@ -158,22 +172,24 @@ def map_of(values: Kind, label: str) -> Kind:
 # --- words for faults ------------------------------------------------------------------------------------------------
 
 
-def _mismatch(path: Path_, value: Any, label: str) -> Fault:
-    if isinstance(value, Trap) and "date" in label:
-        return Fault(path, f"must be {label}, not {value.text}")
+def _mismatch(path: Path_, value: Any, kind: Kind) -> Fault:
+    if isinstance(value, Trap) and kind.basic == "date":
+        return Fault(path, f"must be {kind.label}, not {value.text}")
     if isinstance(value, Trap):
-        hint = f"write '{value.text}' in quotes" if "text" in label else "write a plain decimal number"
-        return Fault(path, f"{value}; must be {label}", hint)
-    return Fault(path, f"must be {label}, not {describe(value)}", _how_to_write(value, label))
+        hint = f"write '{value.text}' in quotes" if kind.basic == "text" else "write a plain decimal number"
+        return Fault(path, f"{value}; must be {kind.label}", hint)
+    return Fault(path, f"must be {kind.label}, not {describe(value)}", _how_to_write(value, kind))
 
 
-def _how_to_write(value: Any, label: str) -> str | None:
-    if "text" in label and isinstance(value, (bool, int, float)):
+def _how_to_write(value: Any, kind: Kind) -> str | None:
+    if kind.basic == "text" and isinstance(value, (bool, int, float)):
         return "quote the value: YAML reads it as something else without quotes"
-    if isinstance(value, str) and ("number" in label or label.startswith("true")):
-        text = value.strip()
-        if text.lower() in ("true", "false") or text.replace(".", "", 1).lstrip("+-").isdigit():
-            return f"remove the quotes: {text}"
+    if not isinstance(value, str):
+        return None
+    text = value.strip()
+    is_number = text.replace(".", "", 1).lstrip("+-").isdigit()
+    if (kind.basic == "number" and is_number) or (kind.basic == "flag" and text.lower() in ("true", "false")):
+        return f"remove the quotes: {text}"
     return None
 
 
@@ -191,6 +207,8 @@ def describe(value: Any) -> str:
 
 
 def _unknown(table: Table, path: Path_, name: str, value: Mapping[str, Any]) -> Fault:
+    if name in table.elsewhere:
+        return Fault((*path, name), f"is not a field of {table.name}", table.elsewhere[name], at_key=True)
     import difflib
 
     known = [field for field in table.fields if field not in value]

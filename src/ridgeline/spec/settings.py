@@ -106,7 +106,7 @@ def _date(value: Any) -> datetime.date | None:
         return None
 
 
-DATE = Kind("a date like 2026-12-31", _is_date)
+DATE = Kind("a date like 2026-12-31", _is_date, basic="date")
 TEXTLIKE = Kind("text, a number or true/false", lambda value: value.__class__ in (str, int, float, bool))
 
 
