@@ -78,10 +78,10 @@ class Columns:
         if isinstance(source, Replay):
             return _of_replay(source)
         if isinstance(source, pa.Table):
-            return _of_table(source, lambda: _ragged(source.column("chunk_ns").chunks))
+            return _of_columns(source.column, lambda: _ragged(source.column("chunk_ns").chunks))
         file = pq.ParquetFile(source, memory_map=True)
-        table = file.read(columns=["phase", "outcome", *NUMBERS])
-        return _of_table(table, lambda: _ragged_file(file))
+        # One column at a time: the Arrow form of each is gone before the next one comes.
+        return _of_columns(lambda name: file.read(columns=[name]).column(name), lambda: _ragged_file(file))
 
 
 def _of_replay(replay: Replay) -> Columns:
@@ -107,13 +107,13 @@ def _of_replay(replay: Replay) -> Columns:
     )
 
 
-def _of_table(table: pa.Table, chunks: Callable[[], Iterator[Ragged]]) -> Columns:
+def _of_columns(column: Callable[[str], pa.ChunkedArray], chunks: Callable[[], Iterator[Ragged]]) -> Columns:
     names = pa.array(OUTCOMES)
-    outcome = pc.index_in(table.column("outcome").cast(pa.string()), value_set=names)
+    outcome = pc.index_in(column("outcome").cast(pa.string()), value_set=names)
     return Columns(
-        profiling=_numpy(pc.equal(table.column("phase").cast(pa.string()), "profiling")).astype(bool),
+        profiling=_numpy(pc.equal(column("phase").cast(pa.string()), "profiling")).astype(bool),
         outcome=_numpy(outcome).astype(np.int8),
-        numbers={name: _numpy(table.column(name)).astype(np.float64, copy=False) for name in NUMBERS},
+        numbers={name: _numpy(column(name)).astype(np.float64, copy=False) for name in NUMBERS},
         chunks=chunks,
     )
 

@@ -7,8 +7,7 @@ import numpy as np
 from ridgeline.core.record import Outcome
 from ridgeline.results.metrics.registry import Amount, Sample, metric
 from ridgeline.results.metrics.scope import Scope
-from ridgeline.results.metrics.statistics import PERCENTILES, Samples
-from ridgeline.results.sweepline import Floats
+from ridgeline.results.metrics.statistics import PERCENTILES
 
 
 @metric(
@@ -60,14 +59,7 @@ def ttft_visible(scope: Scope) -> Sample:
     pitfalls="events, not tokens: with several tokens in a chunk it is the gap of a whole chunk",
 )
 def ttst(scope: Scope) -> Sample:
-    found: list[Floats] = []
-    row = 0
-    for part in scope.columns.chunks():
-        starts, lengths = part.offsets[:-1], np.diff(part.offsets)
-        two = scope.good[row : row + len(lengths)] & (lengths >= 2)
-        found.append((part.times[starts[two] + 1] - part.times[starts[two]]) / 1e9)
-        row += len(lengths)
-    return Sample(np.concatenate(found) if found else np.empty(0), "no good request received two content events")
+    return Sample(scope.gaps.first, "no good request received two content events")
 
 
 @metric(
@@ -80,21 +72,7 @@ def ttst(scope: Scope) -> Sample:
     pitfalls="a gap of a chunk, not of a token; chunks that arrive in one read give zeros; long answers weigh more",
 )
 def icl(scope: Scope) -> Sample:
-    found: list[Samples] = []
-    row = 0
-    for part in scope.columns.chunks():
-        lengths = np.diff(part.offsets)
-        keep = np.repeat(scope.good[row : row + len(lengths)], lengths)
-        row += len(lengths)
-        if len(part.times) < 2:
-            continue
-        gaps = np.diff(part.times)
-        inside = keep[1:].copy()
-        edges = part.offsets[1:-1]
-        inside[edges[(edges > 0) & (edges < len(part.times))] - 1] = False  # between two requests is no gap
-        # Half the memory of a double; 24 bits are finer than any clock over a gap.
-        found.append((gaps[inside] / 1e9).astype(np.float32))
-    return Sample(np.concatenate(found) if found else np.empty(0), "no good request received two content events")
+    return Sample(scope.gaps.pooled, "no good request received two content events")
 
 
 @metric(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from ridgeline.core.record import Outcome, Phases
 from ridgeline.results.metrics.columns import Columns
 from ridgeline.results.metrics.scrapes import Scrapes
+from ridgeline.results.metrics.statistics import Samples
 from ridgeline.results.metrics.steady import Span, longest_steady
 from ridgeline.results.sweepline import Floats
 
@@ -29,6 +31,13 @@ class Slo:
     ttft_s: float | None = None
     itl_s: float | None = None
     e2e_s: float | None = None
+
+
+class Gaps(NamedTuple):
+    """Seconds between content events: the first gap of every request, and all gaps pooled."""
+
+    first: Samples
+    pooled: Samples
 
 
 @dataclass(frozen=True)
@@ -70,9 +79,38 @@ class Scope:
 
     def pick(self, name: str) -> Floats:
         """A column of the good requests, NaN where a request has no value."""
+        if self._all_good:
+            return self.columns[name]
         if name not in self._picked:
             self._picked[name] = self.columns[name][self.good]
         return self._picked[name]
+
+    @cached_property
+    def _all_good(self) -> bool:
+        return bool(self.good.all())
+
+    @cached_property
+    def gaps(self) -> Gaps:
+        """Gaps between neighbouring content events of the good requests, from one pass over the arrivals."""
+        first: list[Samples] = []
+        pooled: list[Samples] = []
+        row = 0
+        for part in self.columns.chunks():
+            lengths = np.diff(part.offsets)
+            good = self.good[row : row + len(lengths)]
+            row += len(lengths)
+            if len(part.times) < 2:
+                continue
+            gaps = np.diff(part.times)
+            two = good & (lengths >= 2)
+            first.append(gaps[part.offsets[:-1][two]] / 1e9)
+            # The last gap of every request leads into the next one and is none.
+            inside = np.repeat(good, lengths)[:-1]
+            ends = part.offsets[1:][lengths > 0] - 1
+            inside[ends[ends < len(gaps)]] = False
+            # Half the memory of a double; 24 bits are finer than any clock over a gap.
+            pooled.append((gaps[inside] / 1e9).astype(np.float32))
+        return Gaps(*(np.concatenate(found) if found else np.empty(0) for found in (first, pooled)))
 
     def seconds(self, start: str, end: str) -> Floats:
         """Seconds from one time to another, for the good requests that have both."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from ridgeline.core.record import Phases
 from ridgeline.results.metrics.columns import Columns
-from ridgeline.results.sweepline import Floats, Ints
+from ridgeline.results.sweepline import Floats
 
 SHARE = 0.9  # of the lanes asked for
 BRIDGE_SHARE = 0.01  # of the profiling phase: a lane without a tree for less is being handed to the next one
@@ -63,10 +63,16 @@ def held(columns: Columns, bridge_ns: float) -> tuple[Floats, Floats]:
     over = np.fmax(columns["end_ns"][seen], sent)
     if not len(sent):
         return np.empty(0), np.empty(0)
-    order = np.lexsort((tree, lane))
-    first = _starts(lane[order], tree[order])
-    begin, end = np.minimum.reduceat(sent[order], first), np.maximum.reduceat(over[order], first)
-    lanes = lane[order][first]
+    if tree.max() - tree.min() > 4 * len(tree):  # serials far apart: number them densely
+        tree = np.unique(tree, return_inverse=True)[1]
+    tree = tree - tree.min()
+    begin, end = np.full(tree.max() + 1, np.inf), np.full(tree.max() + 1, -np.inf)
+    lanes = np.zeros(len(begin), dtype=np.int64)
+    np.minimum.at(begin, tree, sent)
+    np.maximum.at(end, tree, over)
+    lanes[tree] = lane  # a tree stays on its lane
+    there = np.isfinite(begin)
+    begin, end, lanes = begin[there], end[there], lanes[there]
     order = np.lexsort((begin, lanes))
     begin, end, lanes = begin[order], end[order], lanes[order]
     # Lanes are laid one after another on one axis, so that one running maximum serves all of them.
@@ -75,12 +81,3 @@ def held(columns: Columns, bridge_ns: float) -> tuple[Floats, Floats]:
     new = np.append(True, (lanes[1:] != lanes[:-1]) | (begin[1:] + shift[1:] - reach[:-1] > bridge_ns))
     at = np.flatnonzero(new)
     return begin[at], np.maximum.reduceat(end, at)
-
-
-def _starts(*keys: Ints) -> Ints:
-    """Indices at which a new combination of sorted keys begins."""
-    changed = np.zeros(len(keys[0]), dtype=bool)
-    changed[0] = True
-    for key in keys:
-        changed[1:] |= key[1:] != key[:-1]
-    return np.flatnonzero(changed)
