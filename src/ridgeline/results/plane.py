@@ -41,7 +41,7 @@ class Plane(NamedTuple):
 class Series:
     """One group's frontier. The larger answers are made when asked for, since a chart of 100,000 points needs few.
 
-    `rows`: rows of the group in `plane`, by rising x; `witness`: for every row of the plane its witness or -1.
+    `rows`: rows of the group in `plane`, in no order; `witness`: for every row of the plane its witness or -1.
     """
 
     key: str
@@ -125,7 +125,7 @@ def solve(
     noisy = np.zeros(len(groups), dtype=bool)
     if bars is not None:
         noisy = (witness >= 0) & ~off_star & ~sweepline.clearly_dominated(*bars, groups)
-    order = np.lexsort((plane.x, groups))  # each group is one slice
+    order = np.argsort(groups)  # each group is one slice
     bounds = np.searchsorted(groups[order], np.arange(len(numbers) + 1))
     return tuple(
         Series(key, plane, order[bounds[number] : bounds[number + 1]], witness, noisy, off_star)

@@ -17,17 +17,20 @@ def witnesses(x: Floats, y: Floats, group: Ints) -> Ints:
     """Shape (n,): index of a row of the same group that dominates the row, -1 where there is none.
 
     q dominates p when q is at least as good on both axes and better on one; equal pairs do not dominate each other.
-    The witness is the frontier row with the nearest better-or-equal x; of exact duplicates, the first row.
+    The witness is the frontier row with the nearest better-or-equal x; of exact duplicates, any one.
     """
     n = len(x)
     if n == 0:
         return np.empty(0, dtype=np.int64)
-    order = np.lexsort((-y, -x, group))
-    xs, ys, groups = x[order], y[order], group[order]
-    # Rows come by falling x, so a row is dominated by whoever holds the best y so far. Ranks shifted by the group
-    # make one running maximum restart at every group: a later group's ranks are above all of an earlier one's.
-    rank = _dense_rank(ys) + groups * np.int64(n)
-    best = np.maximum.accumulate(rank)
+    rank = _dense_rank(y)
+    # Rows by group, falling x, falling y. One argsort of whole numbers is several times faster than a sort by three
+    # keys; ranks keep the numbers below n * n.
+    place = _dense_rank(group * np.int64(n) + (n - 1 - _dense_rank(x)))
+    order = np.argsort(place * np.int64(n) + (n - 1 - rank))
+    xs, ys = x[order], y[order]
+    # By falling x, a row is dominated by whoever holds the best y so far. Ranks shifted by the group make one running
+    # maximum restart at every group: a later group's ranks are above all of an earlier one's.
+    best = np.maximum.accumulate(rank[order] + group[order] * np.int64(n))
     raised = np.empty(n, dtype=bool)
     raised[0] = True
     np.greater(best[1:], best[:-1], out=raised[1:])
@@ -82,6 +85,6 @@ def hypervolume(x: Floats, y: Floats, reference: tuple[float, float]) -> float:
     return float(np.sum(widths * (ys - reference[1])))
 
 
-def _dense_rank(values: Floats) -> Ints:
+def _dense_rank(values: Floats | Ints) -> Ints:
     """0 for the smallest value, equal values sharing a rank."""
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
