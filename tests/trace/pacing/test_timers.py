@@ -49,6 +49,16 @@ def test_nothing_is_left_after_clear() -> None:
     assert take_all(timers, 10) == [(10, "b")]
 
 
+def test_a_far_timer_that_is_overtaken_again_and_again_takes_no_room() -> None:
+    timers: Timers[str] = Timers()
+    timers.add(1, 10**9, "far")
+    for now in range(1000):
+        timers.add(1, now, "near")
+        assert timers.take(now) == (now, "near")
+    assert len(timers._heads) == 1
+    assert timers.take(10**9) == (10**9, "far")
+
+
 operation = st.one_of(
     st.tuples(st.just("add"), st.integers(0, 3), st.integers(0, 100)),
     st.tuples(st.just("all"), st.just(0), st.integers(0, 20)),

@@ -2,7 +2,8 @@
 
 from ridgeline.trace.pacing.agent import AgentPacer, Tally
 from ridgeline.trace.pacing.api import Actions, Pacer, Send
-from ridgeline.trace.pacing.loops import ArrivalSettings, ClosedLoopPacer, LoopSettings, OpenLoopPacer
+from ridgeline.trace.pacing.loop_settings import ArrivalSettings, LoopSettings
+from ridgeline.trace.pacing.loops import ClosedLoopPacer, OpenLoopPacer
 from ridgeline.trace.pacing.settings import PacingSettings
 
 __all__ = [

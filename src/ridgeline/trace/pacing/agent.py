@@ -10,32 +10,24 @@ Rules: the AgentX replay of InferenceX (`agentx`) and of AIPerf 0.13 (`aiperf-0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
 from typing import NamedTuple
 
 from ridgeline.core.record import Outcome, Phases
 from ridgeline.core.units import SECOND
 from ridgeline.trace.pacing.api import Actions, Send
+from ridgeline.trace.pacing.flow import Flow, Stage
 from ridgeline.trace.pacing.handoff import recorded_offset, resumptions
 from ridgeline.trace.pacing.idle import SystemGuard, TreeWatchdog
 from ridgeline.trace.pacing.lanes import Lanes
 from ridgeline.trace.pacing.ledger import CANCEL_PATIENCE_NS, Ledger
 from ridgeline.trace.pacing.settings import PacingSettings
 from ridgeline.trace.pacing.timers import Timers
-from ridgeline.trace.pacing.tree import State, Stream, Tree
+from ridgeline.trace.pacing.tree import State, Stream
 from ridgeline.trace.pacing.warmup import Quota, primers
-from ridgeline.trace.session import Branch, Session, Turn, TurnKey
+from ridgeline.trace.session import Session
 
-# A stream ends here: its next turn would be too long as well, or we cut it ourselves.
-ENDS_STREAM = frozenset({Outcome.OVERFLOW, Outcome.CANCELLED})
 # An answer, even a poor one, shows that the server has computed the prefix, which is all a primer is for.
 PRIMED = frozenset({Outcome.OK, Outcome.EMPTY, Outcome.TRUNCATED})
-
-
-class Stage(Enum):
-    PRIMING = "priming"
-    PRESSURE = "pressure"
-    PROFILING = "profiling"
 
 
 class Tally(NamedTuple):
@@ -69,20 +61,16 @@ class AgentPacer:
         self._guard = SystemGuard(settings.system_idle_cap_ns, self._timers)
         self._watchdog = TreeWatchdog(settings.trace_idle_cap_ns if self._rules.watches_trees else None, self._timers)
         self._quota = Quota(settings)
-        self._stage = Stage.PRIMING
+        self._flow = Flow(settings, lanes=self._lanes, timers=self._timers, ledger=self._ledger, quota=self._quota)
         self._pressure_closes_ns: int | None = None
         self._warmup_deadline_ns: int | None = None
-        self._trees_finished = 0
-        self._children = 0
-        self._held = 0
-        self._forced = 0
 
     # -- the protocol ------------------------------------------------------------------------------------------------
 
     def begin(self, now_ns: int) -> None:
         self._ledger.begin(now_ns)
         self._lanes.fill()
-        self._children = sum(not stream.is_root for tree in self._lanes.trees for stream in tree.streams)
+        self._flow.children_started = sum(not stream.is_root for tree in self._lanes.trees for stream in tree.streams)
         self._guard.idle_since_ns = now_ns
         if self._settings.warmup:
             for after_ns, stream in primers(self._lanes.trees, self._settings):
@@ -99,7 +87,7 @@ class AgentPacer:
             limit = now_ns if patience_ends is None else min(now_ns, patience_ends)
             due = self._timers.take(limit)
             if due is not None:
-                send = self._fire(due.item, due.at_ns, now_ns)
+                send = self._flow.fire(due.item, due.at_ns, now_ns)
                 if send is not None:
                     sends.append(send)
             elif patience_ends is not None and patience_ends <= now_ns:
@@ -131,13 +119,13 @@ class AgentPacer:
         if not self._ledger.in_flight:
             self._guard.idle_since_ns = max(self._guard.idle_since_ns, at_ns)
         self._tick(at_ns)
-        if self._stage is Stage.PRIMING:
+        if self._flow.stage is Stage.PRIMING:
             stream.state = State.DEFERRED
             if stream.is_root and outcome not in PRIMED:
                 self._abort(f"the primer of {tree.session.id} failed: {outcome}", at_ns)
         else:
-            self._turn_over(stream, at_ns, outcome)
-        if not tree.in_flight and self._stage is Stage.PROFILING and not tree.finished:
+            self._flow.turn_over(stream, at_ns, outcome)
+        if not tree.in_flight and self._flow.stage is Stage.PROFILING and not tree.finished:
             self._watchdog.idle(tree)
         if self._ledger.sending:
             self._settle(at_ns)
@@ -159,146 +147,27 @@ class AgentPacer:
         """Counts for a live view and for the report."""
         return Tally(
             trees_started=self._lanes.minted,
-            trees_finished=self._trees_finished,
+            trees_finished=self._flow.trees_finished,
             lanes_in_use=len(self._lanes.trees),
             in_flight=self._ledger.in_flight,
-            children_started=self._children,
-            turns_held=self._held,
-            turns_forced=self._forced,
+            children_started=self._flow.children_started,
+            turns_held=self._flow.turns_held,
+            turns_forced=self._flow.turns_forced,
             idle_cut_ns=self._guard.cut_ns,
             tree_idle_cuts=self._watchdog.cuts,
         )
-
-    # -- sending -----------------------------------------------------------------------------------------------------
-
-    def _fire(self, stream: Stream, due_ns: int, now_ns: int) -> Send | None:
-        """A stream's time has come: send its turn, or keep it back."""
-        if self._stage is Stage.PRIMING:
-            return self._send(stream, stream.next - 1, 1, due_ns)
-        if not stream.forced and stream.tree.blocked(stream):
-            self._hold(stream)
-            self._unstick(stream.tree, now_ns)
-            return None
-        if self._stage is Stage.PRESSURE:
-            if not self._quota.admits(stream.tree.lane):
-                stream.state = State.DEFERRED
-                return None
-            self._quota.count(stream.tree.lane)
-            if self._quota.closed:
-                self._allow_grace(now_ns)
-        send = self._send(stream, stream.next, 1 if self._stage is Stage.PRESSURE else stream.turn.max_tokens, due_ns)
-        for branch in stream.turn.spawns:
-            recorded = stream.tree.session.branches[branch]
-            if _starts_meanwhile(stream.turn, recorded):
-                self._spawn(stream.tree, branch, now_ns, stream.turn.at_ns)
-        if self._stage is Stage.PROFILING and self._ledger.profiled == self._settings.max_requests:
-            self._stop(now_ns)
-        return send
-
-    def _send(self, stream: Stream, turn: int, max_tokens: int, due_ns: int) -> Send:
-        tree = stream.tree
-        tree.in_flight += 1
-        stream.state = State.IN_FLIGHT
-        return Send(
-            id=self._ledger.send(stream),
-            phase="profiling" if self._stage is Stage.PROFILING else "warmup",
-            lane=tree.lane,
-            tree=tree.serial,
-            session=tree.session,
-            key=TurnKey(stream.conversation, turn),
-            max_tokens=max_tokens,
-            scheduled_ns=due_ns,
-            correlation_id=stream.correlation_id,
-            parent_correlation_id=None if stream.is_root else tree.root_correlation_id,
-            marker=tree.marker,
-        )
-
-    # -- what follows from an answer ---------------------------------------------------------------------------------
-
-    def _turn_over(self, stream: Stream, at_ns: int, outcome: Outcome) -> None:
-        """A turn has been answered or has failed: spawn, go on, release who waited, replace a finished tree."""
-        tree = stream.tree
-        if outcome in ENDS_STREAM:
-            tree.end(stream)
-            if outcome is Outcome.CANCELLED and not self._ledger.sending:
-                return  # cut at the end of the run: the tree keeps its lane and does not count as finished
-        else:
-            for branch in stream.turn.spawns:
-                self._spawn(tree, branch, at_ns, tree.session.branches[branch].start_ns)
-            tree.turn_done(stream)
-            if stream.state is not State.ENDED:
-                self._ready(stream, at_ns, stream.turn.delay_ns or 0)
-        if tree.finished:
-            self._trees_finished += 1
-            self._lanes.vacate(tree.lane)
-            if self._ledger.sending and not (self._stage is Stage.PRESSURE and self._quota.closed):
-                self._recycle(tree.lane, at_ns)
-            return
-        for freed in tree.released():
-            self._schedule(freed, at_ns)
-        self._unstick(tree, at_ns)
-
-    def _spawn(self, tree: Tree, branch: int, at_ns: int, base_ns: int | None) -> None:
-        """Start a branch's children, each as long after `at_ns` as it was recorded after `base_ns`."""
-        for child in tree.spawn(branch):
-            self._children += 1
-            first = child.turns[0].at_ns if child.turns else None
-            self._ready(child, at_ns, max(0, first - base_ns) if first is not None and base_ns is not None else 0)
-
-    def _ready(self, stream: Stream, at_ns: int, delay_ns: int) -> None:
-        """A stream's next turn is due `delay_ns` after `at_ns`; under pressure at once."""
-        if stream.state is State.ENDED:
-            return
-        stream.ready_ns, stream.delay_ns = at_ns, delay_ns
-        if self._stage is Stage.PRESSURE:
-            self._schedule(stream, at_ns)
-        elif not self._rules.gate_keeps_delay and stream.tree.gated(stream):
-            self._hold(stream)
-        else:
-            self._schedule(stream, at_ns + delay_ns)
-
-    def _schedule(self, stream: Stream, at_ns: int) -> None:
-        if not self._ledger.sending:
-            return
-        if self._stage is Stage.PRESSURE and not self._quota.admits(stream.tree.lane):
-            stream.state = State.DEFERRED
-            return
-        stream.state = State.TIMED
-        self._timers.add(stream.tree.serial, at_ns, stream)
-
-    def _hold(self, stream: Stream) -> None:
-        stream.state = State.HELD
-        stream.tree.held.append(stream)
-        self._held += 1
-
-    def _unstick(self, tree: Tree, at_ns: int) -> None:
-        """A trace whose waits form a ring would keep its lane for good: let the one that has waited longest go."""
-        if self._stage is not Stage.PROFILING or tree.in_flight or not tree.held or not self._ledger.sending:
-            return
-        if self._timers.earliest_of(tree.serial) is None:
-            stream = tree.held.pop(0)
-            stream.forced = True
-            self._forced += 1
-            self._schedule(stream, at_ns)
-
-    def _recycle(self, lane: int, at_ns: int) -> None:
-        tree = self._lanes.recycle(lane)
-        if tree is not None:
-            tree.idle_since_ns = at_ns
-            self._ready(tree.streams[0], at_ns, 0)
-        elif self._stage is Stage.PROFILING and not self._lanes.trees:
-            self._stop(at_ns)
 
     # -- stages and deadlines ----------------------------------------------------------------------------------------
 
     def _settle(self, now_ns: int) -> bool:
         """Nothing is due: change stage if the current one is over, cut idle time; tell whether something is due now."""
         if self._ledger.in_flight:
-            if self._stage is Stage.PRIMING and not len(self._timers) and self._warmup_deadline_ns is None:
+            everything_out = not len(self._timers) if self._flow.stage is Stage.PRIMING else self._quota.closed
+            if everything_out and self._flow.stage is not Stage.PROFILING and self._warmup_deadline_ns is None:
                 self._allow_grace(now_ns)
             return False
         self._progress(now_ns)
-        if self._stage is not Stage.PRESSURE:
+        if self._flow.stage is not Stage.PRESSURE:
             self._guard.check(now_ns)
         earliest = self._timers.earliest()
         return earliest is not None and earliest <= now_ns
@@ -307,29 +176,29 @@ class AgentPacer:
         """Leave a warm-up stage that has nothing in flight and nothing left to send."""
         if self._ledger.in_flight or len(self._timers):
             return
-        if self._stage is Stage.PRIMING and (
+        if self._flow.stage is Stage.PRIMING and (
             self._settings.warmup_requests_per_lane or self._settings.warmup_duration_ns is not None
         ):
             self._press(at_ns)
-        elif self._stage is not Stage.PROFILING:
+        elif self._flow.stage is not Stage.PROFILING:
             self._open(at_ns)
 
     def _press(self, at_ns: int) -> None:
-        self._stage = Stage.PRESSURE
+        self._flow.stage = Stage.PRESSURE
         self._warmup_deadline_ns = None
         if self._settings.warmup_duration_ns is not None:
             self._pressure_closes_ns = at_ns + self._settings.warmup_duration_ns
         for tree in self._lanes.trees:
             for stream in tree.live:
-                self._ready(stream, at_ns, recorded_offset(stream))
+                self._flow.ready(stream, at_ns, recorded_offset(stream))
 
     def _open(self, at_ns: int) -> None:
         """The measured window opens: every lane's streams are put on the clock."""
-        if self._stage is Stage.PRIMING:
+        if self._flow.stage is Stage.PRIMING:
             for tree in self._lanes.trees:
                 for stream in tree.live:
                     stream.ready_ns, stream.delay_ns = at_ns, recorded_offset(stream)
-        self._stage = Stage.PROFILING
+        self._flow.stage = Stage.PROFILING
         self._warmup_deadline_ns = self._pressure_closes_ns = None
         self._ledger.start_profiling(at_ns)
         self._guard.idle_since_ns = at_ns
@@ -341,11 +210,11 @@ class AgentPacer:
             self._watchdog.idle(tree)
         for after_ns, stream, gated in resumptions(self._lanes.trees, self._settings, at_ns):
             if gated and not self._rules.gate_keeps_delay:
-                self._hold(stream)
+                self._flow.hold(stream)
             else:
-                self._schedule(stream, at_ns + after_ns)
+                self._flow.schedule(stream, at_ns + after_ns)
         for tree in self._lanes.trees:
-            self._unstick(tree, at_ns)
+            self._flow.unstick(tree, at_ns)
         if not self._lanes.trees:
             self._stop(at_ns)
 
@@ -371,7 +240,7 @@ class AgentPacer:
         """The warm-up's grace is over. Without its root's primer a lane is cold, and pressure must not end half-way:
         both end the run. Children's primers are cancelled and the run goes on."""
         missing = self._ledger.waiting_for()
-        if self._stage is Stage.PRESSURE or any(stream.is_root for stream in missing):
+        if self._flow.stage is Stage.PRESSURE or any(stream.is_root for stream in missing):
             grace_s = (self._settings.warmup_grace_ns or 0) / SECOND
             self._abort(f"warm-up was not answered within its grace of {grace_s:g} s ({len(missing)} in flight)", at_ns)
         elif self._ledger.cancelled:
@@ -392,10 +261,3 @@ class AgentPacer:
         """Nothing will be sent any more."""
         self._timers.clear()
         self._watchdog.clear()
-
-
-def _starts_meanwhile(turn: Turn, branch: Branch) -> bool:
-    """Whether the recording started the branch while the turn that spawned it was still being answered."""
-    if turn.at_ns is None or branch.start_ns is None:
-        return False
-    return branch.start_ns < turn.at_ns + max(0, turn.api_ns or 0)

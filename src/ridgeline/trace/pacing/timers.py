@@ -21,9 +21,10 @@ class Due(NamedTuple, Generic[Item]):
 
 
 class _Group(Generic[Item]):
-    __slots__ = ("heap", "shift")
+    __slots__ = ("heads", "heap", "shift")
 
     def __init__(self) -> None:
+        self.heads: dict[int, int] = {}  # serial -> key, of its timers that stand among the heads of all groups
         self.heap: list[tuple[int, int, Item]] = []  # (due + every shift at the time of adding, serial, item)
         self.shift = 0
 
@@ -51,7 +52,7 @@ class Timers(Generic[Item]):
         entry = (at_ns + self._shift + found.shift, self._serial, item)
         heappush(found.heap, entry)
         if found.heap[0] is entry:
-            heappush(self._heads, (at_ns + self._shift, self._serial, group))
+            self._expose(group, found)
 
     def earliest(self) -> int | None:
         """When the first timer of all is due; None when there is none."""
@@ -66,11 +67,12 @@ class Timers(Generic[Item]):
         """Take the earliest timer that is due at `now_ns`, or None."""
         if not self._clean():
             return None
-        due, _, group = self._heads[0]
+        due, serial, group = self._heads[0]
         if due - self._shift > now_ns:
             return None
         heappop(self._heads)
         found = self._groups[group]
+        del found.heads[serial]
         _, _, item = heappop(found.heap)
         self._count -= 1
         if found.heap:
@@ -97,8 +99,13 @@ class Timers(Generic[Item]):
         self._count = 0
 
     def _expose(self, group: int, found: _Group[Item]) -> None:
+        """Let the group's earliest timer stand among the heads, once: a far timer that is overtaken again and again
+        must not fill the heap with copies of itself."""
         key, serial, _ = found.heap[0]
-        heappush(self._heads, (key - found.shift, serial, group))
+        key -= found.shift
+        if found.heads.get(serial) != key:
+            found.heads[serial] = key
+            heappush(self._heads, (key, serial, group))
 
     def _clean(self) -> bool:
         """Drop heads that were overtaken by an earlier timer or a shift of their group; tell whether any is left."""
@@ -108,4 +115,6 @@ class Timers(Generic[Item]):
             if found is not None and found.heap[0][1] == serial and found.heap[0][0] - found.shift == key:
                 return True
             heappop(self._heads)
+            if found is not None and found.heads.get(serial) == key:
+                del found.heads[serial]
         return False
