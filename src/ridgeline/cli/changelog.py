@@ -13,6 +13,7 @@ import typer
 
 from ridgeline.cli.typed import run_app
 from ridgeline.core.errors import InputError, Problem
+from ridgeline.core.where import Where
 from ridgeline.publish.changelog.contract import FILE, Change
 from ridgeline.publish.changelog.expansion import MasterConfigs
 from ridgeline.publish.changelog.gate import added_entries
@@ -20,6 +21,7 @@ from ridgeline.publish.changelog.links import DEFAULT_REPOSITORY, Links
 from ridgeline.publish.changelog.refusal import ChangelogRefused
 from ridgeline.publish.changelog.repository import Repository, diff, write_atomically
 from ridgeline.publish.changelog.sides import Main
+from ridgeline.publish.changelog.table import count
 
 CONFIGS = ("configs/amd-master.yaml", "configs/nvidia-master.yaml")
 RUNNERS = "configs/runners.yaml"
@@ -75,7 +77,10 @@ def validate(
         if found is None:
             master = _master(place, new, config_files, runner_config)
             base_master = lambda: _master(place, old, config_files, runner_config, " (base)")  # noqa: E731
-            found = validation.validate(before, after, diff(before, after), links, master, base_master, file)
+            try:
+                found = validation.validate(before, after, diff(before, after), links, master, base_master, file)
+            except ChangelogRefused as refused:
+                raise ChangelogRefused([*refused.problems, *_behind(place, new, old, base, file)]) from None
         summary = _summary(found.change)
         if found.selection is not None:
             summary |= {"throughput": len(found.selection.throughput), "evals": len(found.selection.evals)}
@@ -108,7 +113,7 @@ def canonicalize(
     if new != old:
         write_atomically(place.root / place.inside(file), new)
     changed = sum(was != now for was, now in zip(old.splitlines(), new.splitlines(), strict=True))
-    typer.echo(f"{file}: {changed} link{'' if changed == 1 else 's'} written")
+    typer.echo(f"{file}: {count(changed, 'link')} written")
 
 
 @app.command("resolve")
@@ -238,6 +243,14 @@ def prepare_merge(
     return _answer(judge, as_json, say)
 
 
+def _behind(place: Repository, head: str | None, old: str, base: str, file: str) -> list[Problem]:
+    """A branch that lacks newer entries of its base seems to delete them: say that this may be all there is to it."""
+    if place.contains(head or place.commit("HEAD"), old):
+        return []
+    what = f"the branch does not contain `{base}`, whose newer entries count as removed"
+    return [Problem(what, Where(file), hint=f"merge it first, e.g. `ridgeline changelog prepare-merge --main {base}`")]
+
+
 def _warn_unless_valid(before: bytes, after: bytes, links: Links, file: str) -> None:
     """Selecting reads a diff as loosely as the pull-request check does; say so when a merge would not."""
     from ridgeline.publish.changelog.contract import strict
@@ -273,9 +286,13 @@ def _summary(change: Change) -> dict[str, Any]:
 def _say(summary: dict[str, Any]) -> str:
     added, corrected = len(summary["additions"]), len(summary["corrections"])
     if corrected:
-        return f"{corrected} link{'s' if corrected > 1 else ''} corrected, nothing selected"
-    jobs = f", {summary['throughput']} throughput jobs and {summary['evals']} evaluations" if "evals" in summary else ""
-    return f"{added} entr{'ies' if added > 1 else 'y'} added{jobs}"
+        return f"{count(corrected, 'link')} corrected, nothing selected"
+    text = f"{count(added, 'entry', 'entries')} added"
+    if "evals" not in summary:
+        return text
+    return (
+        f"{text}, selecting {count(summary['throughput'], 'throughput job')}, {count(summary['evals'], 'evaluation')}"
+    )
 
 
 def _answer(judge: Callable[[], dict[str, Any]], as_json: bool, say: Callable[[dict[str, Any]], str]) -> int:

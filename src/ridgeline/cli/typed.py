@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,17 +11,20 @@ if TYPE_CHECKING:
 
 def run_app(app: typer.Typer, verb: str, argv: list[str]) -> int:
     """Parse `argv` with `app` and run it. Usage errors print themselves and give 2."""
-    import click
     import typer
+    from typer.exceptions import TyperException
 
     command = typer.main.get_command(app)
     try:
         result = command.main(args=argv, prog_name=f"ridgeline {verb}", standalone_mode=False)
-    except click.exceptions.Exit as stop:
-        return stop.exit_code
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except click.Abort as error:
+    except TyperException as error:
+        message = error.format_message()
+        if message.startswith("Usage:"):  # called without arguments: the message is the help page
+            sys.stderr.write(f"{message}\n")
+        else:
+            hint = f"`ridgeline {verb} --help` lists what it takes"
+            sys.stderr.write(f"error: {message.rstrip('.')}\n\nhint: {hint}\n")
+        return 2
+    except typer.Abort as error:
         raise KeyboardInterrupt from error
     return result if isinstance(result, int) else 0

@@ -43,7 +43,7 @@ def prepare(repository: Repository, main_ref: str, links: Links, file: str, chec
     elif unmerged - {name}:
         raise _conflicts(unmerged - {name}, "resolve them, then run this again")
     upstream = merging or main
-    fresh = merging is None and not _contains(repository, head, main)
+    fresh = merging is None and not repository.contains(head, main)
     if fresh or name in unmerged:
         result = _combined(repository, head, upstream, links, name)
     else:
@@ -129,10 +129,6 @@ def _merge_head(repository: Repository) -> str | None:
 def _unmerged(repository: Repository) -> set[str]:
     listed = repository.git("diff", "--name-only", "--diff-filter=U", "-z").stdout
     return {path.decode("utf-8", "replace") for path in listed.split(b"\0") if path}
-
-
-def _contains(repository: Repository, head: str, commit: str) -> bool:
-    return not repository.git("merge-base", "--is-ancestor", commit, head, accept=(0, 1)).returncode
 
 
 def _conflicts(files: set[str], hint: str) -> AnswerIsNo:

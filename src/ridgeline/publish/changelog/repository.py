@@ -79,6 +79,10 @@ class Repository:
             )
         return found[0]
 
+    def contains(self, commit: str, other: str) -> bool:
+        """Whether commit id `other` is `commit` or one of its ancestors."""
+        return not self.git("merge-base", "--is-ancestor", other, commit, accept=(0, 1)).returncode
+
     def read(self, commit: str | None, name: str) -> bytes:
         """The bytes of `name` in a commit id, or in the work tree for None. Raises InputError when it is missing."""
         if commit is None:

@@ -14,10 +14,8 @@ _HEADINGS = ("BUCKET", "BENCHMARK", "RUNNER", "TOPOLOGY", "CONCURRENCY", "JOBS")
 
 def as_table(selection: Selection) -> str:
     """Two sections (throughput, evaluations), one line per benchmark, runner and topology, and the totals."""
-    jobs, evals, entries = len(selection.throughput), len(selection.evals), len(selection.entries)
-    parts = [
-        f"{_count(entries, 'entry', 'entries')} select {_count(jobs, 'throughput job')}, {_count(evals, 'evaluation')}"
-    ]
+    jobs, evals = count(len(selection.throughput), "throughput job"), count(len(selection.evals), "evaluation")
+    parts = [f"{count(len(selection.entries), 'entry', 'entries')} added, selecting {jobs}, {evals}"]
     for title, rows in (("Throughput", selection.throughput), ("Evaluations", selection.evals)):
         if rows:
             parts.append(f"\n{title}\n" + _columns([_HEADINGS, *_lines(rows)]))
@@ -60,5 +58,6 @@ def _columns(lines: Sequence[Sequence[str]]) -> str:
     )
 
 
-def _count(number: int, one: str, many: str | None = None) -> str:
+def count(number: int, one: str, many: str | None = None) -> str:
+    """`1 entry`, `2 entries`."""
     return f"{number} {one if number == 1 else many or one + 's'}"
