@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -17,13 +17,13 @@ app = typer.Typer(add_completion=False)
 def report(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder, as written by sweep or simulate.")],
     out: Annotated[
-        Optional[Path], typer.Option("-o", "--out", metavar="FILE", help="Page to write. [default: RUN/report.html]")
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Page to write. [default: RUN/report.html]")
     ] = None,
     svg: Annotated[
-        Optional[Path], typer.Option(metavar="FILE", help="Also write the frontier as a still picture.")
+        Path | None, typer.Option(metavar="FILE", help="Also write the frontier as a still picture.")
     ] = None,
-    x: Annotated[Optional[str], typer.Option(metavar="MEASURE", help="Horizontal axis of the picture.")] = None,
-    y: Annotated[Optional[str], typer.Option(metavar="MEASURE", help="Vertical axis of the picture.")] = None,
+    x: Annotated[str | None, typer.Option(metavar="MEASURE", help="Horizontal axis of the picture.")] = None,
+    y: Annotated[str | None, typer.Option(metavar="MEASURE", help="Vertical axis of the picture.")] = None,
     title: Annotated[str, typer.Option(help="Title of the page. [default: the run's name]")] = "",
 ) -> int:
     """Write the report of a run: one HTML file that needs no network.

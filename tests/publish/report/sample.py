@@ -43,7 +43,12 @@ def cell(
 
 
 def point(
-    of: Cell, source: Source = Source.MEASURED, *, strength: float = 1.0, measures: dict[str, Measure] | None = None, **more: Any
+    of: Cell,
+    source: Source = Source.MEASURED,
+    *,
+    strength: float = 1.0,
+    measures: dict[str, Measure] | None = None,
+    **more: Any,
 ) -> Point:
     """A point of `of`: per-user speed falls with load per GPU, throughput rises towards a ceiling."""
     c, tp = of.concurrency, of.arm.gpus
@@ -88,7 +93,14 @@ def point(
     )
 
 
-def ladder(hardware: str, framework: str, tps: Iterable[int] = (2, 4), source: Source = Source.MEASURED, strength: float = 1.0, **more: Any) -> list[Point]:
+def ladder(
+    hardware: str,
+    framework: str,
+    tps: Iterable[int] = (2, 4),
+    source: Source = Source.MEASURED,
+    strength: float = 1.0,
+    **more: Any,
+) -> list[Point]:
     return [point(cell(hardware, framework, tp, c, **more), source, strength=strength) for tp in tps for c in LADDER]
 
 
@@ -109,13 +121,30 @@ def every_state() -> tuple[list[Point], list[Exclusion]]:
     b300 = ladder("b300", "emulated", source=Source.EMULATED, strength=2.2)
     h100 = ladder("h100", "vllm", tps=(8,), source=Source.PREDICTED, strength=0.8)
     gone = Measure(None, "tok/s/user", reason="Fewer than 20 requests finished in the window.")
-    h200[3] = replace(h200[3], validity=Validity.DEGRADED, reasons=("D301 expected 64 captured sequences, the log shows 32",))
+    h200[3] = replace(
+        h200[3], validity=Validity.DEGRADED, reasons=("D301 expected 64 captured sequences, the log shows 32",)
+    )
     h200[5] = replace(h200[5], validity=Validity.INVALID, reasons=("38 % of the requests failed",))
-    b200[6] = replace(b200[6], cautions=(Caution("W204", "Saturated: concurrency doubled, throughput moved 1.2 %.", "Stop the ladder at 32."),))
+    b200[6] = replace(
+        b200[6],
+        cautions=(
+            Caution("W204", "Saturated: concurrency doubled, throughput moved 1.2 %.", "Stop the ladder at 32."),
+        ),
+    )
     mi355x = [replace(one, validity=Validity.UNPROVEN, reasons=("no log came with this point",)) for one in mi355x]
     mi355x[2] = replace(mi355x[2], measures={**mi355x[2].measures, "interactivity.p50": gone})
     failed = [
-        Exclusion("f1", "model-a-h200-vllm-fp8/8k1k/TP2/c256", "failed", "launch: the KV pool holds 0.31 M tokens, one request a slot needs 2.36 M"),
-        Exclusion("f2", "model-a-h200-vllm-fp8/8k1k/TP2/c512", "failed", "launch: the KV pool holds 0.31 M tokens, one request a slot needs 2.36 M"),
+        Exclusion(
+            "f1",
+            "model-a-h200-vllm-fp8/8k1k/TP2/c256",
+            "failed",
+            "launch: the KV pool holds 0.31 M tokens, one request a slot needs 2.36 M",
+        ),
+        Exclusion(
+            "f2",
+            "model-a-h200-vllm-fp8/8k1k/TP2/c512",
+            "failed",
+            "launch: the KV pool holds 0.31 M tokens, one request a slot needs 2.36 M",
+        ),
     ]
     return [*b200, *h200, *mi355x, *b300, *h100], failed

@@ -1,7 +1,8 @@
 """Style sheet and script of a page as two texts, from the modules under assets/.
 
 The modules are ordinary ES modules, so a server can hand them out one by one; a single file needs them joined. They
-use two forms, `import { a, b } from './x.js';` and `import A from './a.json' with { type: 'json' };`, and share no top-level name, which makes joining a matter of order.
+import in two forms, `import { a, b } from './x.js';` and `import A from './a.json' with { type: 'json' };`, and share
+no top-level name, which makes joining a matter of order.
 """
 
 from __future__ import annotations

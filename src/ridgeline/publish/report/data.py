@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -41,7 +42,7 @@ def page_data(
         subject.update(axes.usual([point for point in points if _subject_id(point) == subject["id"]]))
     started = deployments or {}
     return {
-        "models": sorted({subject["model"] for subject in subjects}),
+        "models": list(dict.fromkeys(subject["model"] for subject in subjects)),
         "subjects": subjects,
         "series": [series._asdict() for series in shown],
         "measures": {key: axes.describe(key, unit) for key, unit in keys.items()},
@@ -97,13 +98,14 @@ def _subject_id(point: Point) -> tuple[str, str]:
     return model, str(point.facts.get("scenario_name") or point.facts.get("scenario") or "an unnamed workload")
 
 
-def _subjects(points: Iterable[Point]) -> list[dict[str, Any]]:
-    """One per model and workload, in sorted order: what one chart is about."""
+def _subjects(points: Sequence[Point]) -> list[dict[str, Any]]:
+    """One per model and workload, what one chart is about: the one with the most points first."""
+    size = Counter(_subject_id(point) for point in points)
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for point in points:
         key = _subject_id(point)
         found.setdefault(key, {"id": key, "model": key[0], "workload": key[1], "said": _workload(point, key[1])})
-    return [found[key] for key in sorted(found)]
+    return [found[key] for key in sorted(found, key=lambda key: (-size[key], key))]
 
 
 def _workload(point: Point, name: str) -> str:
@@ -216,4 +218,8 @@ def _plain(value: Any) -> str:
         return " · ".join(f"{name} {_plain(item)}" for name, item in value.items() if item not in (None, False))
     if isinstance(value, (list, tuple)):
         return ", ".join(_plain(item) for item in value)
-    return {True: "yes", False: "no", None: "not recorded"}.get(value, str(value)) if isinstance(value, (bool, type(None))) else str(value)
+    return (
+        {True: "yes", False: "no", None: "not recorded"}.get(value, str(value))
+        if isinstance(value, (bool, type(None)))
+        else str(value)
+    )

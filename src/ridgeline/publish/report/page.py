@@ -92,7 +92,6 @@ def render_page(data: Mapping[str, Any], *, header: RunHeader, title: str) -> st
     style, script = bundle.style_sheet(), bundle.script()
     subject = data["subjects"][0] if data["subjects"] else None
     x, y = (subject["x"], subject["y"]) if subject else (None, None)
-    drawable = bool(subject and x and y)
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -106,9 +105,9 @@ def render_page(data: Mapping[str, Any], *, header: RunHeader, title: str) -> st
         icon=_icon(),
         question=_question(data),
         banner=_banner(data),
-        picture=_data_uri(picture(data, x, y)) if drawable else "",
-        x_title=data["measures"][x]["label"] if drawable else "x",
-        y_title=data["measures"][y]["label"] if drawable else "y",
+        picture=_data_uri(picture(data, x, y)) if x and y else "",
+        x_title=data["measures"][x]["label"] if x else "x",
+        y_title=data["measures"][y]["label"] if y else "y",
         rows=[_row(point, x, y) for point in data["points"]],
         about=_about(header),
         commands=data["run"]["commands"],

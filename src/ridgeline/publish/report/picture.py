@@ -6,11 +6,15 @@ colours as sRGB so that viewers other than browsers draw it too.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from html import escape
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ridgeline.core.point import Source
 from ridgeline.publish.report import bundle
@@ -146,7 +150,7 @@ def _line(series: Mapping[str, Any], spots: Sequence[Spot]) -> list[str]:
 
 def _mark(series: Mapping[str, Any], at: Spot, r: float, validity: str, kind: str) -> str:
     x, y = at
-    corners = json.loads(bundle.asset("shapes.json"))[(series["slot"] - 1) % 10]["corners"]
+    corners = _shapes()[(series["slot"] - 1) % len(_shapes())]["corners"]
     if corners is None:
         d = f"M{x - r:.2f},{y:.2f}a{r},{r} 0 1 0 {2 * r},0a{r},{r} 0 1 0 {-2 * r},0Z"
     else:
@@ -160,9 +164,14 @@ def _mark(series: Mapping[str, Any], at: Spot, r: float, validity: str, kind: st
     return f'<g class="{kind}"><path d="{d}" class="hollow s{slot}"/>{dot}</g>'
 
 
+@cache
+def _shapes() -> list[dict[str, Any]]:
+    return list(json.loads(bundle.asset("shapes.json")))
+
+
 def _along(spots: Sequence[Spot]) -> list[Spot]:
     out: list[Spot] = []
-    for (ax, ay), (bx, by) in zip(spots, spots[1:], strict=False):
+    for (ax, ay), (bx, by) in itertools.pairwise(spots):
         steps = max(1, int(math.hypot(bx - ax, by - ay) / 6))
         out += [(ax + (bx - ax) * k / steps, ay + (by - ay) * k / steps) for k in range(steps + 1)]
     return out
@@ -174,15 +183,14 @@ def _label(series: Mapping[str, Any], spots: Sequence[Spot], taken: list[Spot]) 
     width = text_width(series["name"]) + (text_width(tag) + 20 if tag else 0)
     ex, ey = spots[-1]
 
+    near = np.array([spot for spot in taken if spot != (ex, ey)], dtype=np.float64).reshape(-1, 2)
+
     def air(box: Spot) -> float:
         x, y = box
+        across = np.maximum(np.maximum(x - near[:, 0], near[:, 0] - x - width), 0)
+        down = np.maximum(np.maximum(y - near[:, 1], near[:, 1] - y - 14), 0)
         edges = (y - TOP, HEIGHT - BOTTOM - 18 - y, WIDTH - 6 - x - width, x - LEFT)
-        near = (
-            math.hypot(max(x - px, 0, px - x - width), max(y - py, 0, py - y - 14))
-            for px, py in taken
-            if (px, py) != (ex, ey)
-        )
-        return min(*edges, *near, 14)
+        return min(*edges, float(np.hypot(across, down).min(initial=14)), 14)
 
     tries = [(ex + 12, ey - 7)]
     for x, y in _along(spots) or list(spots):
@@ -204,7 +212,8 @@ def _words(data: Mapping[str, Any], subject: int, x: str, y: str, drawn: Sequenc
     of = data["subjects"][subject] if data["subjects"] else {"model": "no model", "said": "no workload"}
     upper = str(data["measures"][y]["said"])
     head = f"{upper[:1].upper()}{upper[1:]} against {data['measures'][x]['said']}"
-    kinds = " + ".join(sorted({str(point["source"]) for _, point in drawn}, key=list(Source).index)) or "no"
+    present = {point["source"] for _, point in drawn}
+    kinds = " + ".join(source for source in Source if source in present) or "no"
     return head, f"{of['model']} on {of['said']}, {len(drawn)} {kinds} points"
 
 

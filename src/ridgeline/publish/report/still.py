@@ -19,10 +19,14 @@ def render_picture(points: Sequence[Point], *, header: RunHeader, x: str | None 
     data = page_data(points, (), header=header)
     for name, key in (("x", x), ("y", y)):
         if key is not None and key not in data["axes"][name]:
-            raise InputError(f"`{key}` is not offered as {name} axis", hint=f"choose from {', '.join(data['axes'][name])}")
+            raise InputError(
+                f"`{key}` is not offered as {name} axis", hint=f"choose from {', '.join(data['axes'][name])}"
+            )
     counts = [sum(point["subject"] == at for point in data["points"]) for at in range(len(data["subjects"]))]
     if not counts or not data["axes"]["x"] or not data["axes"]["y"]:
-        raise AnswerIsNo("no point of this run can be drawn", hint="`ridgeline report RUN` lists what is missing and why")
+        raise AnswerIsNo(
+            "no point of this run can be drawn", hint="`ridgeline report RUN` lists what is missing and why"
+        )
     subject = max(range(len(counts)), key=counts.__getitem__)
     about = data["subjects"][subject]
     return picture(data, x or about["x"], y or about["y"], subject=subject)

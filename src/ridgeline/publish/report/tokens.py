@@ -55,27 +55,48 @@ def colours() -> Mapping[str, Pair]:
 
 
 def mix(first: str, second: str, share: float) -> str:
-    """`share` of `first` and the rest of `second`, in linear sRGB (close to what browsers mix, good for text)."""
-    pairs = zip(_channels(first), _channels(second), strict=True)
-    return _join(tuple(share * a + (1 - share) * b for a, b in pairs))
+    """`share` of `first` and the rest of `second`, in OKLab, as CSS' `color-mix(in oklab, ...)` does it."""
+    pairs = zip(_lab(_channels(first)), _lab(_channels(second)), strict=True)
+    return _join(_linear(*(share * a + (1 - share) * b for a, b in pairs)))
 
 
 def _hex(oklch: str) -> str:
-    """oklch to sRGB after B. Ottosson's OKLab (2020); chroma is lowered until the colour fits into the gamut."""
+    """oklch to sRGB; chroma is lowered until the colour fits into the gamut."""
     lightness, chroma, hue = (float(part) for part in oklch.split())
+    angle = math.radians(hue)
     while True:
-        a, b = chroma * math.cos(math.radians(hue)), chroma * math.sin(math.radians(hue))
-        long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
-        medium = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
-        short = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
-        linear = (
-            4.0767416621 * long - 3.3077115913 * medium + 0.2309699292 * short,
-            -1.2684380046 * long + 2.6097574011 * medium - 0.3413193965 * short,
-            -0.0041960863 * long - 0.7034186147 * medium + 1.7076147010 * short,
-        )
+        linear = _linear(lightness, chroma * math.cos(angle), chroma * math.sin(angle))
         if chroma <= 0 or all(-0.0005 <= value <= 1.0005 for value in linear):
             return _join(linear)
         chroma -= 0.002
+
+
+# Matrices: B. Ottosson, "A perceptual color space for image processing" (2020).
+
+
+def _linear(lightness: float, a: float, b: float) -> tuple[float, ...]:
+    """OKLab to linear sRGB, which may lie outside 0 to 1."""
+    long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
+    medium = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
+    short = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
+    return (
+        4.0767416621 * long - 3.3077115913 * medium + 0.2309699292 * short,
+        -1.2684380046 * long + 2.6097574011 * medium - 0.3413193965 * short,
+        -0.0041960863 * long - 0.7034186147 * medium + 1.7076147010 * short,
+    )
+
+
+def _lab(linear: tuple[float, ...]) -> tuple[float, ...]:
+    """Linear sRGB to OKLab."""
+    red, green, blue = linear
+    long = (0.4122214708 * red + 0.5363325363 * green + 0.0514459929 * blue) ** (1 / 3)
+    medium = (0.2119034982 * red + 0.6806995451 * green + 0.1073969566 * blue) ** (1 / 3)
+    short = (0.0883024619 * red + 0.2817188376 * green + 0.6299787005 * blue) ** (1 / 3)
+    return (
+        0.2104542553 * long + 0.7936177850 * medium - 0.0040720468 * short,
+        1.9779984951 * long - 2.4285922050 * medium + 0.4505937099 * short,
+        0.0259040371 * long + 0.7827717662 * medium - 0.8086757660 * short,
+    )
 
 
 def _channels(colour: str) -> tuple[float, ...]:
