@@ -83,7 +83,7 @@ class AgentPacer:
         self._tick(now_ns)
         sends: list[Send] = []
         while self._ledger.sending:
-            patience_ends = self._watchdog.next_at()
+            patience_ends = None if self._watchdog.quiet(now_ns) else self._watchdog.next_at()
             limit = now_ns if patience_ends is None else min(now_ns, patience_ends)
             due = self._timers.take(limit)
             if due is not None:
@@ -162,8 +162,7 @@ class AgentPacer:
     def _settle(self, now_ns: int) -> bool:
         """Nothing is due: change stage if the current one is over, cut idle time; tell whether something is due now."""
         if self._ledger.in_flight:
-            everything_out = not len(self._timers) if self._flow.stage is Stage.PRIMING else self._quota.closed
-            if everything_out and self._flow.stage is not Stage.PROFILING and self._warmup_deadline_ns is None:
+            if self._warmup_deadline_ns is None and self._warmup_is_out():
                 self._allow_grace(now_ns)
             return False
         self._progress(now_ns)
@@ -171,6 +170,12 @@ class AgentPacer:
             self._guard.check(now_ns)
         earliest = self._timers.earliest()
         return earliest is not None and earliest <= now_ns
+
+    def _warmup_is_out(self) -> bool:
+        """Whether a warm-up stage has sent all it will send."""
+        if self._flow.stage is Stage.PRIMING:
+            return not len(self._timers)
+        return self._flow.stage is Stage.PRESSURE and self._quota.closed
 
     def _progress(self, at_ns: int) -> None:
         """Leave a warm-up stage that has nothing in flight and nothing left to send."""

@@ -48,6 +48,10 @@ class TreeWatchdog:
             self._order += 1
             heappush(self._waiting, (tree.idle_since_ns + self._cap_ns, self._order, tree))
 
+    def quiet(self, now_ns: int) -> bool:
+        """Whether no patience can have ended by now. Cheap, and asked for every send; `next_at` is the full answer."""
+        return not self._waiting or self._waiting[0][0] > now_ns
+
     def next_at(self) -> int | None:
         """When the first tree's patience ends, None when no idle tree has a timer."""
         while self._waiting:
