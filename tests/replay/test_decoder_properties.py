@@ -1,5 +1,6 @@
-"""Properties of the decoder on bytes nobody wrote by hand: it never raises, splits change nothing, and the byte scan
-agrees with the parser. The long run is marked `fuzz`; set RIDGELINE_FUZZ_SECONDS to bound it (default 600)."""
+"""Properties of the decoder on bytes nobody wrote by hand: it never raises, splits change nothing, and the quick reader
+agrees with the general one. The long run is marked `fuzz`; RIDGELINE_FUZZ_SECONDS bounds it (default 600).
+"""
 
 from __future__ import annotations
 
@@ -99,19 +100,19 @@ def holds(body: bytes, rng: random.Random) -> None:
     whole = told(decode(body, [], ending, status))
     cuts = [rng.randint(0, len(body)) for _ in range(rng.randint(0, 5))]
     assert told(decode(body, cuts, ending, status)) == whole
-    assert decode(body, cuts, ending, status) == parsed_only(body, cuts, ending, status)
+    assert decode(body, cuts, ending, status) == general_only(body, cuts, ending, status)
 
 
-def parsed_only(body: bytes, cuts: list[int], ending: Ending = Ending.COMPLETE, status: int = 200) -> Answer:
+def general_only(body: bytes, cuts: list[int], ending: Ending = Ending.COMPLETE, status: int = 200) -> Answer:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(openai_stream, "learn", lambda data, chunk: None)
+        patch.setattr(openai_stream, "common_chunk", lambda data: None)
         return decode(body, cuts, ending, status)
 
 
 @given(STREAMS, st.lists(st.integers(0, 900), max_size=5))
 @settings(max_examples=120, deadline=None)
-def test_the_byte_scan_says_what_the_parser_says(body: bytes, cuts: list[int]) -> None:
-    assert decode(body, cuts) == parsed_only(body, cuts)
+def test_the_quick_reader_says_what_the_general_one_says(body: bytes, cuts: list[int]) -> None:
+    assert decode(body, cuts) == general_only(body, cuts)
     assert told(decode(body, cuts)) == told(decode(body, []))
 
 

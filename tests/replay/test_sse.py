@@ -24,7 +24,7 @@ def by_the_book(stream: bytes) -> list[Event]:
     for line in lines:
         if not line:
             if b"\n".join(data):
-                events.append(Event(name, b"\n".join(data)))
+                events.append((name, b"\n".join(data)))
             data, name = [], b""
             continue
         field, _, value = line.partition(b":")
@@ -49,8 +49,8 @@ def test_any_split_gives_the_events_of_the_book(stream: bytes, cuts: list[int]) 
 
 def test_an_event_is_there_with_the_byte_that_ends_it() -> None:
     decoder = EventStream()
-    assert decoder.feed(b"data: a\r\n\r") == [Event(b"", b"a")]
-    assert decoder.feed(b"\ndata: b\n\n") == [Event(b"", b"b")]
+    assert decoder.feed(b"data: a\r\n\r") == [(b"", b"a")]
+    assert decoder.feed(b"\ndata: b\n\n") == [(b"", b"b")]
 
 
 def test_what_is_pending_is_known() -> None:

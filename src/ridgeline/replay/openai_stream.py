@@ -16,14 +16,13 @@ from typing import Any
 import msgspec
 
 from ridgeline.core.record import Outcome
-from ridgeline.replay.chunks import Oddity, Piece, error_of, is_overflow, message_of, pieces
-from ridgeline.replay.sse import Event, EventStream
-from ridgeline.replay.template import Template, learn
+from ridgeline.replay.chunks import Oddity, error_of, is_overflow, message_of, pieces
+from ridgeline.replay.common import Chunk, common_chunk
+from ridgeline.replay.sse import EventStream
 from ridgeline.replay.usage import Usage, usages
 
 _decode = msgspec.json.Decoder().decode
 _BOM = b"\xef\xbb\xbf"
-_LEARNING_ATTEMPTS = 4  # reasoning, then text, then a tool call: a few shapes per answer, not one per event
 _ERROR_LENGTH = 500  # characters of a server's own words worth keeping
 
 
@@ -80,8 +79,6 @@ class ResponseDecoder:
         self._whole = status // 100 != 2  # known to be something else
         self._no_completion = False  # a success by its status, but its body is an error or something else altogether
         self._stream: EventStream | None = None
-        self._template: Template | None = None
-        self._attempts = _LEARNING_ATTEMPTS
         self._counted_at = 0  # content events there were when the server last counted
         self._first_byte: int | None = None
         self._last_byte = 0
@@ -89,8 +86,8 @@ class ResponseDecoder:
         self._chunk_ns: list[int] = []
         self._chunk_tokens: list[int | None] | None = None  # a list once the server has told any
         self._first: dict[int, int] = {}
-        self._texts: dict[int, list[str | bytes]] = {}
-        self._hidden: dict[int, list[str | bytes]] = {}
+        self._texts: dict[int, list[str]] = {}
+        self._hidden: dict[int, list[str]] = {}
         self._finish: dict[int, str] = {}
         self._usage = Usage()
         self._error: str | None = None
@@ -111,18 +108,13 @@ class ResponseDecoder:
             data = b"".join(self._body)
             self._body.clear()
             self._stream = EventStream()
-        template = self._template
-        for event in self._stream.feed(data):
-            if template is not None and not self._done and not event.name:
-                text = template.text(event.data)
-                if text is not None:
-                    (self._texts if template.visible else self._hidden)[template.choice].append(text)
-                    if template.visible and self._first_visible is None:
-                        self._first_visible = at_ns
-                    self._content(at_ns, None)
-                    continue
-            self._event(event, at_ns)
-            template = self._template
+        for name, event in self._stream.feed(data):
+            if self._done:
+                self._flags.add("after_done")
+            elif event[:1] != b"{" or name or (chunk := common_chunk(event)) is None:
+                self._event(name, event, at_ns)
+            else:
+                self._common(chunk, at_ns)
 
     def close(self, ending: Ending = Ending.COMPLETE, reason: str | None = None) -> Answer:
         """The answer, once the transfer has ended in the way `ending` says (`reason`: the transport's own words)."""
@@ -165,27 +157,39 @@ class ResponseDecoder:
         self._whole = opening in (b"{", b"[", b"<")
         return not self._whole and opening != b""
 
-    def _event(self, event: Event, at_ns: int) -> None:
-        if self._done:
-            self._flags.add("after_done")
-            return
-        data = event.data
+    def _common(self, chunk: Chunk, at_ns: int) -> None:
+        """Take an event of the common shape."""
+        generated = False
+        for choice in chunk.choices:
+            visible, hidden, delta = choice.text or "", "", choice.delta
+            if delta is not None:
+                visible += (delta.content or "") + (delta.refusal or "")
+                hidden = delta.reasoning_content or delta.reasoning or ""
+            if choice.finish_reason:
+                self._finish[choice.index] = choice.finish_reason
+            if visible or hidden:
+                self._keep(choice.index, visible, hidden, at_ns)
+                generated = True
+        if chunk.usage is not None:
+            usage = chunk.usage.counts()
+            self._count(usage, usage.completion_tokens, generated, None, at_ns)
+        elif generated:
+            self._content(at_ns, None)
+
+    def _event(self, name: bytes, data: bytes, at_ns: int) -> None:
+        """Take any event."""
         if len(data) < 16 and data.strip() == b"[DONE]":
             self._done = True
             return
         try:
             chunk = _parse(data)
         except ValueError:
-            self._fail(_excerpt(data) if event.name == b"error" else f"event is not JSON: {_excerpt(data)}")
+            self._fail(_excerpt(data) if name == b"error" else f"event is not JSON: {_excerpt(data)}")
             return
-        if event.name == b"error":
+        if name == b"error":
             self._fail((error_of(chunk) if isinstance(chunk, dict) else None) or message_of(chunk))
         elif isinstance(chunk, dict):
             self._chunk(chunk, at_ns)
-            # From the second content event on: one-token answers never pay for a template.
-            if len(self._chunk_ns) > 1 and self._attempts and self._error is None:
-                self._attempts -= 1
-                self._template = learn(data, chunk) or self._template
         else:
             self._flags.add("odd_event")
 
@@ -193,13 +197,10 @@ class ResponseDecoder:
         if (error := error_of(chunk)) is not None:
             self._fail(error)
             return
-        before = self._usage.completion_tokens or 0
-        # A step of the server's count is this chunk's tokens only if no content came since the count before.
-        stepwise = self._counted_at == len(self._chunk_ns)
-        counted = None
-        for usage in usages(chunk):
-            self._usage = self._usage.updated(usage)
-            counted = usage.completion_tokens if usage.completion_tokens is not None else counted
+        usage, counted = Usage(), None
+        for stated in usages(chunk):
+            usage = usage.updated(stated)
+            counted = stated.completion_tokens if stated.completion_tokens is not None else counted
         told: int | None = None
         generated = False
         for piece in pieces(chunk):
@@ -208,31 +209,38 @@ class ResponseDecoder:
                 continue
             if piece.finish_reason:
                 self._finish[piece.choice] = piece.finish_reason
-            if self._keep(piece, at_ns):
+            if piece.visible or piece.hidden:
+                self._keep(piece.choice, piece.visible, piece.hidden, at_ns)
                 generated = True
                 if piece.tokens is not None:
                     told = (told or 0) + piece.tokens
+        self._count(usage, counted, generated, told, at_ns)
+
+    def _count(self, usage: Usage, counted: int | None, generated: bool, told: int | None, at_ns: int) -> None:
+        """Take a chunk's counts, and its arrival when it holds generated text."""
+        before = self._usage.completion_tokens or 0
+        self._usage = self._usage.updated(usage)
         if generated:
+            # A step of the server's count is this chunk's tokens only if no content came since the count before.
+            stepwise = self._counted_at == len(self._chunk_ns)
             if told is None and counted is not None and stepwise and counted > before:
                 told = counted - before
             self._content(at_ns, told)
         if counted is not None:
             self._counted_at = len(self._chunk_ns)
 
-    def _keep(self, piece: Piece, at_ns: int) -> bool:
-        """Store a piece's text. True when it holds generated text."""
-        texts = self._texts.setdefault(piece.choice, [])
-        hidden = self._hidden.setdefault(piece.choice, [])
-        if not (piece.visible or piece.hidden):
-            return False
-        self._first.setdefault(piece.choice, at_ns)
-        if piece.hidden:
-            hidden.append(piece.hidden)
-        if piece.visible:
-            texts.append(piece.visible)
+    def _keep(self, choice: int, visible: str, hidden: str, at_ns: int) -> None:
+        """Store generated text."""
+        if choice not in self._first:
+            self._first[choice] = at_ns
+            self._texts[choice] = []
+            self._hidden[choice] = []
+        if hidden:
+            self._hidden[choice].append(hidden)
+        if visible:
+            self._texts[choice].append(visible)
             if self._first_visible is None:
                 self._first_visible = at_ns
-        return True
 
     def _content(self, at_ns: int, tokens: int | None) -> None:
         if tokens is not None and self._chunk_tokens is None:
@@ -325,8 +333,5 @@ def _excerpt(data: bytes) -> str:
     return data[:200].decode(errors="replace").strip()
 
 
-def _joined(pieces_by_choice: dict[int, list[str | bytes]]) -> dict[int, str]:
-    return {
-        index: "".join(piece if isinstance(piece, str) else piece.decode("ascii") for piece in pieces)
-        for index, pieces in pieces_by_choice.items()
-    }
+def _joined(pieces_by_choice: dict[int, list[str]]) -> dict[int, str]:
+    return {choice: "".join(pieces) for choice, pieces in pieces_by_choice.items() if pieces}

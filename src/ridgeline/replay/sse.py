@@ -11,26 +11,25 @@ a comment; an event without data is not dispatched; what is pending at the end o
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TypeAlias
 
 _BOM = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
-class Event(NamedTuple):
-    """One dispatched event. `name` is empty unless the stream named its type."""
-
-    name: bytes
-    data: bytes
+# (name, data) of one dispatched event; the name is empty unless the stream named the event's type. A plain tuple: one
+# is made for every token of every stream.
+Event: TypeAlias = tuple[bytes, bytes]
 
 
 class EventStream:
     """One stream. `feed` returns the events these bytes completed; `pending` is what the end would discard."""
 
-    __slots__ = ("_data", "_line", "_name", "_skip_lf", "_started")
+    __slots__ = ("_between", "_data", "_line", "_name", "_skip_lf", "_started")
 
     def __init__(self) -> None:
         self._started = False  # the byte order mark was looked for
+        self._between = False  # between events: nothing is kept of earlier bytes
         self._skip_lf = False  # the last byte was a CR that ended a line: an LF that follows belongs to it
         self._line = bytearray()  # a line without its end
         self._data: list[bytes] = []
@@ -41,16 +40,20 @@ class EventStream:
         if not self._started:
             data = self._start(data)
         events: list[Event] = []
-        if not (self._line or self._data or self._name or self._skip_lf) and b"\r" not in data:
-            # The common shape: whole events of one data line each. Anything else takes the rules below.
-            *blocks, data = data.split(b"\n\n")
+        if self._between and b"\r" not in data:
+            # The common read: whole events of one data line each. Anything else takes the rules below.
+            blocks = data.split(b"\n\n")
+            plain = data.count(b"\n") == 2 * len(blocks) - 2  # no line end inside a block
+            data = blocks.pop()
             for block in blocks:
-                if block.startswith(b"data: ") and len(block) > 6 and b"\n" not in block:
-                    events.append(Event(b"", block[6:]))
+                if plain and block[:6] == b"data: " and len(block) > 6:
+                    events.append((b"", block[6:]))
                 else:
                     self._lines(block + b"\n\n", events)
-        if data:
-            self._lines(data, events)
+            if not data:
+                return events
+        self._lines(data, events)
+        self._between = self._started and not (self._line or self._data or self._name or self._skip_lf)
         return events
 
     @property
@@ -97,7 +100,7 @@ class EventStream:
         if not line:
             data = b"\n".join(self._data)
             if data:
-                events.append(Event(self._name, data))
+                events.append((self._name, data))
             self._data.clear()
             self._name = b""
             return

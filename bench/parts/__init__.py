@@ -1,0 +1,1 @@
+"""What several measurements share. `make bench` runs the files beside this folder, not those in it."""
