@@ -25,6 +25,7 @@ def point(id: str, x: float | None, y: float | None, star: float | None = None, 
     measures = {X.measure: measure(x, X.unit), Y.measure: measure(y, Y.unit)}
     if star is not None:
         measures[STAR.measure] = measure(star, STAR.unit)
+        changes = {"facts": {"scenario": "agentic-coding"}} | changes
     base = Point(
         id=id,
         run_key="r",
@@ -180,9 +181,20 @@ def test_north_star_keeps_only_points_on_both_frontiers() -> None:
 
 
 def test_north_star_missing_is_an_exclusion() -> None:
-    result = frontier([point("a", 1, 1, star=1), point("b", 2, 2)], X, Y, north_star=STAR)
+    agentic = {"scenario": "agentic-coding"}
+    result = frontier([point("a", 1, 1, star=1), point("b", 2, 2, facts=agentic)], X, Y, north_star=STAR)
     assert result.members == {"a"}
     assert "e2e_interactivity" in result.excluded[0].reason
+
+
+def test_north_star_leaves_points_of_other_workloads_alone() -> None:
+    fixed = [point("f1", 9, 1), point("f2", 1, 9), point("f3", 1, 1)]
+    stars = [point("s1", 90, 50, star=1, series="agentic"), point("s2", 80, 60, star=40, series="agentic")]
+    for x in (X, dataclasses.replace(X, better="lower")):
+        result = frontier([*fixed, *stars], x, Y, north_star=STAR)
+        plain = frontier(fixed, x, Y)
+        assert {id for id in result.members if id.startswith("f")} == plain.members
+        assert "s1" not in result.members
 
 
 def test_hypervolume_against_a_reference() -> None:

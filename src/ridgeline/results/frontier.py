@@ -124,8 +124,8 @@ def frontier(
     beats beyond both bars are also listed in `within_noise`. `interval(point, axis)` may give absolute (low, high)
     instead where repeats exist; None falls back to epsilon. Membership itself never depends on noise.
 
-    `north_star`: a second x axis. A point then stays on the drawn frontier only if it is on the frontier of
-    (north_star, y) as well; the rule for agentic points, whose decode speed alone hides queueing.
+    `north_star`: a second x axis for agentic points, whose decode speed alone hides queueing. An agentic point then
+    stays on the drawn frontier only if it is on the frontier of (north_star, y) as well; other points are untouched.
 
     Points of several sources are refused unless one is chosen with `source` (the others are excluded) or
     `mix_sources` is set (every series then names its sources).
@@ -146,8 +146,10 @@ def frontier(
             f"points are {' and '.join(sources)}; a frontier does not mix sources unasked",
             hint="choose one source, or ask for all of them to be shown with their labels",
         )
-    names = [x.measure, y.measure] + ([north_star.measure] if north_star else [])
-    kept, columns, missing = _values(chosen, names)
+    kept, columns, missing = _values(chosen, [x.measure, y.measure])
+    if north_star is not None:
+        kept, columns, gone = _with_north(kept, columns, x, north_star)
+        missing += gone
     plane = Plane(
         [point.id for point in kept], [str(group(point)) for point in kept], [point.source for point in kept], *columns
     )
@@ -200,6 +202,19 @@ def _values(points: list[Point], names: list[str]) -> tuple[list[Point], list[sw
     good = np.flatnonzero(~bad)
     kept = points if len(good) == len(points) else [points[i] for i in good]
     return kept, [column[good] for column in columns], missing
+
+
+def _with_north(
+    points: list[Point], columns: list[sweepline.Floats], x: Axis, north: Axis
+) -> tuple[list[Point], list[sweepline.Floats], list[Exclusion]]:
+    """The north star beside x and y. Points that are not agentic repeat their x there, which decides nothing."""
+    agentic = np.array([point.facts.get("scenario") == "agentic-coding" for point in points], dtype=bool)
+    found = [point.value(north.measure) for point in points]
+    star = np.array([math.nan if value is None else value for value in found], dtype=np.float64)
+    star = np.where(agentic, star, sign(x) * sign(north) * columns[0])
+    good = np.flatnonzero(np.isfinite(star))
+    gone = [_why_missing(points[i], [north.measure]) for i in np.flatnonzero(~np.isfinite(star))]
+    return [points[i] for i in good], [column[good] for column in (*columns, star)], gone
 
 
 def _why_missing(point: Point, names: list[str]) -> Exclusion:

@@ -1,0 +1,171 @@
+"""`ridgeline frontier RUN`: who is on the frontier, who is dominated by whom, and what is not plotted and why."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ridgeline.cli.typed import run_app
+
+if TYPE_CHECKING:
+    from ridgeline.core.point import Point
+    from ridgeline.results.frontier import Frontier
+
+app = typer.Typer(add_completion=False)
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+class Sources(StrEnum):
+    """Which sources to show."""
+
+    MEASURED = "measured"
+    EMULATED = "emulated"
+    PREDICTED = "predicted"
+    ALL = "all"
+
+
+@app.command()
+def frontier(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder, as written by sweep or simulate.")],
+    x: Annotated[
+        str | None,
+        typer.Option(metavar="MEASURE", help="Horizontal axis. (default: interactivity.p50; .p90 for agentic runs)"),
+    ] = None,
+    y: Annotated[str, typer.Option(metavar="MEASURE", help="Vertical axis.")] = "throughput_per_gpu.output",
+    source: Annotated[
+        Sources | None, typer.Option(help="Show one source, or all with their labels. (default: the only one there is)")
+    ] = None,
+    noise: Annotated[
+        float, typer.Option(metavar="PERCENT", min=0.0, help="Half width of the error bars: who is within noise.")
+    ] = 0.0,
+    north_star: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MEASURE", help="Agentic points must be on this frontier too, e.g. e2e_interactivity.p90."
+        ),
+    ] = None,
+    at: Annotated[
+        list[float] | None, typer.Option(metavar="X", help="Read every frontier at this x, between its points.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> int:
+    """Draw the frontier of a run in the terminal and list dominated and not plotted points with reasons."""
+    from ridgeline.core.errors import InputError
+    from ridgeline.core.point import Source
+    from ridgeline.results import frontier as rules
+    from ridgeline.results.metrics import axis
+    from ridgeline.results.runfolder import RunFolder
+
+    folder = RunFolder.open(run)
+    points = folder.points()
+    chosen = None if source in (None, Sources.ALL) else Source(source.value)
+    if source is None and len({point.source for point in points}) > 1:
+        kinds = " and ".join(sorted({str(point.source) for point in points}))
+        raise InputError(f"{run} holds {kinds} points", hint="choose one with --source, or --source all to see both")
+    answer = rules.frontier(
+        points,
+        axis(x or default_x(points)),
+        axis(y),
+        epsilon=noise / 100,
+        north_star=axis(north_star) if north_star else None,
+        source=chosen,
+        mix_sources=source is Sources.ALL,
+        failed=[failure.exclusion for failure in folder.failures()],
+    )
+    if as_json:
+        sys.stdout.write(json.dumps(as_data(answer, points, at or []), indent=1, allow_nan=False) + "\n")
+    else:
+        sys.stdout.write("\n".join(as_text(answer, points, at or [])) + "\n")
+    if sys.stdout.isatty():
+        sys.stderr.write(f"\nnext: `ridgeline report {run}` writes a page of it\n")
+    return 0 if answer.members else 1
+
+
+def default_x(points: tuple[Point, ...]) -> str:
+    """Interactivity as InferenceX charts it: p90 when all points are agentic, the median otherwise; the median too
+    when every p90 is withheld for want of samples."""
+    agentic = bool(points) and all(point.facts.get("scenario") == "agentic-coding" for point in points)
+    tail = any(point.value("interactivity.p90") is not None for point in points)
+    return "interactivity.p90" if agentic and tail else "interactivity.p50"
+
+
+def as_data(answer: Frontier, points: tuple[Point, ...], at: list[float]) -> dict[str, Any]:
+    """The frontier's own data with what a reader needs of each point, and the readings asked for."""
+    names = (answer.x.measure, answer.y.measure)
+    described = {
+        point.id: {
+            "name": point.name,
+            "series": point.series,
+            "source": str(point.source),
+            "concurrency": point.concurrency,
+            "x": point.value(names[0]),
+            "y": point.value(names[1]),
+            "validity": str(point.validity),
+            "cautions": [caution.code for caution in point.cautions],
+        }
+        for point in points
+    }
+    readings = [
+        {"series": series.key, "x": x, "y": reading.value, "reason": reading.reason}
+        for series in answer.series
+        for x in at
+        for reading in [series.read(x)]
+    ]
+    return {**answer.to_json(), "points": described, "readings": readings}
+
+
+def as_text(answer: Frontier, points: tuple[Point, ...], at: list[float]) -> list[str]:
+    """The answer as lines: plot, frontier by series, dominated, readings, not plotted."""
+    from ridgeline.cli.plot import Mark, draw, tick
+
+    by_id = {point.id: point for point in points}
+    letters = {series.key: _LETTERS[i % len(_LETTERS)] for i, series in enumerate(answer.series)}
+    lines: list[str] = []
+    if answer.members:
+        marks = [
+            Mark(by_id[id].value(answer.x.measure) or 0.0, by_id[id].value(answer.y.measure) or 0.0, text)
+            for series in answer.series
+            for ids, text in (
+                (series.dominated_by, letters[series.key].lower()),
+                (series.frontier, letters[series.key]),
+            )
+            for id in ids
+        ]
+        curves = [[(knot.x, knot.y) for knot in series.knots] for series in answer.series]
+        lines += draw(marks, curves, x_title=_title(answer.x), y_title=_title(answer.y))
+        lines += ["", "Capital letters are on the frontier, small ones are dominated.", ""]
+    for series in answer.series:
+        lines.append(f"{letters[series.key]}  {series.key}")
+        for knot in series.knots:
+            point = by_id[knot.id]
+            cautions = f"  [{', '.join(caution.code for caution in point.cautions)}]" if point.cautions else ""
+            lines.append(f"   {tick(knot.x):>8} {tick(knot.y):>8}  {point.name}{cautions}")
+        for id, witness in series.dominated_by.items():
+            where = " on the north star" if id in series.off_north_star else ""
+            noise = ", within noise" if id in series.within_noise else ""
+            lines.append(f"   {'dominated':>17}  {by_id[id].name} by {by_id[witness].name}{where}{noise}")
+        for x in at:
+            reading = series.read(x)
+            shown = tick(reading.value) if reading.value is not None else f"none: {reading.reason}"
+            lines.append(f"   {'at ' + tick(x):>17}  {shown}")
+        lines.append("")
+    if answer.excluded:
+        counts = ", ".join(f"{count} {code}" for code, count in answer.excluded_counts.items())
+        lines.append(f"{len(answer.excluded)} not plotted ({counts})")
+        lines += [f"   {item.name}: {item.code}: {item.reason}" for item in answer.excluded]
+    return lines or ["the run has no points yet"]
+
+
+def _title(axis: Any) -> str:
+    return f"{axis.measure} ({axis.unit}, {axis.better} is better)"
+
+
+def run(argv: list[str]) -> int:
+    """Entry of the verb."""
+    return run_app(app, "frontier", argv)
