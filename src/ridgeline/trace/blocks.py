@@ -20,7 +20,7 @@ class BlockIds(Sequence[int]):
 
     __slots__ = ("base", "length")
 
-    def __init__(self, base: array[int], length: int | None = None) -> None:
+    def __init__(self, base: array[int] | memoryview[int], length: int | None = None) -> None:
         self.base = base
         self.length = len(base) if length is None else length
 
@@ -41,7 +41,8 @@ class BlockIds(Sequence[int]):
 
         if not self.length:
             return np.empty(0, dtype=np.int64)
-        return np.frombuffer(self.base, dtype=np.int64 if self.base.typecode == "q" else np.uint64, count=self.length)
+        view = memoryview(self.base)
+        return np.frombuffer(view, dtype=np.int64 if view.format == "q" else np.uint64, count=self.length)
 
     def common(self, other: Sequence[int]) -> int:
         """Number of leading ids that are the same in both."""
@@ -80,7 +81,7 @@ class BlockIds(Sequence[int]):
             start, stop, step = index.indices(self.length)
             if (start, step) == (0, 1):
                 return BlockIds(self.base, max(0, stop))
-            return BlockIds(self.base[start:stop:step])
+            return BlockIds.of(self.base[start:stop:step])
         if not -self.length <= index < self.length:
             raise IndexError(f"block {index} of {self.length}")
         return self.base[index if index >= 0 else self.length + index]
@@ -92,6 +93,12 @@ class BlockIds(Sequence[int]):
 
     def __hash__(self) -> int:
         return hash(tuple(self))  # as the tuple it equals
+
+    def __reduce__(self) -> tuple[type[BlockIds], tuple[array[int], int]]:
+        base = self.base
+        if isinstance(base, memoryview):  # a mapped file stays behind
+            base = array(base.format, base[: self.length].tolist())
+        return BlockIds, (base, self.length)
 
     def __repr__(self) -> str:
         head = ", ".join(map(str, self[:4])) + (", …" if self.length > 4 else "")

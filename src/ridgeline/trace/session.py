@@ -37,6 +37,7 @@ class Turn:
     hit_blocks: int = 0  # leading blocks already seen in this trace: the infinite cache's hit
     outer: int | None = None  # index in the trace file's `requests`
     inner: int | None = None  # index inside a subagent's `requests`
+    messages: tuple[tuple[str, str], ...] | None = None  # the prompt itself, (role, text), in formats that carry text
     source_kind: str = ""  # "weka_main" | "weka_subagent" | "weka_flat" | other formats' own
 
     @property

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
+
+import msgspec
 
 from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.where import Where
 from ridgeline.trace.build import build_session
-from ridgeline.trace.corpus import PROFILES, Corpus
-from ridgeline.trace.formats import weka
-from ridgeline.trace.formats.source import Record, files, records
+from ridgeline.trace.corpus import PROFILES, Corpus, peak_context
+from ridgeline.trace.formats import columnar, rows, weka
+from ridgeline.trace.formats.plain import Row, Style, sessions
+from ridgeline.trace.formats.source import Record, chunks, files, records
+from ridgeline.trace.formats.tables import azure, burstgpt, concatenated, table_format
 from ridgeline.trace.session import Session
 
 Selection = tuple[int | None, int | None]  # longest context, number of sessions
@@ -52,10 +57,27 @@ def load(
 
 
 def _detect(path: Path) -> str:
+    """The format of a file, from its first bytes."""
+    head = next(chunks(path), b"")
+    if head.startswith(columnar.MAGIC):
+        return "ridgeline"
+    table = table_format(head.partition(b"\n")[0].decode(errors="replace").strip())
+    if table:
+        return table
     first = next(records(path), None)
     if first is None:
         raise InputError([Problem("trace file is empty", Where(str(path)))])
-    return "weka"
+    try:
+        keys = set(msgspec.json.decode(first.data, type=dict[str, msgspec.Raw]))
+    except msgspec.DecodeError:
+        keys = set()
+    for name, marks in MARKS:
+        if keys & marks:
+            return name
+    known = "" if keys else "; its first record is not a JSON object"
+    raise InputError(
+        [Problem(f"format not recognised{known}", first.where, hint=f"--format, one of {', '.join(READERS)}")]
+    )
 
 
 def _weka(path: Path, found: list[Path], selection: Selection, profile: str) -> Corpus:
@@ -63,18 +85,18 @@ def _weka(path: Path, found: list[Path], selection: Selection, profile: str) -> 
     parsed, dropped = _select(found, selection, digest)
     clock = weka.clock_of(item.trace for item in parsed)
     reading = "each" if profile == "aiperf-0.13" else clock
-    sessions: list[Session] = []
+    built: list[Session] = []
     problems: list[Problem] = []
     digest.update(f"weka:{reading}".encode())
     for item in parsed:
         try:
-            sessions.append(build_session(weka.raw_trace(item, reading)))
+            built.append(build_session(weka.raw_trace(item, reading)))
         except InputError as error:
             problems += error.problems
     if problems:
         raise InputError(problems[:MOST_PROBLEMS])
     return Corpus(
-        sessions=tuple(sessions),
+        sessions=tuple(built),
         source=str(path),
         format="weka",
         digest=digest.hexdigest(),
@@ -122,4 +144,69 @@ def _records(found: list[Path]) -> Iterator[Record]:
         yield from records(path)
 
 
-READERS: dict[str, Callable[[Path, list[Path], Selection, str], Corpus]] = {"weka": _weka}
+def _rows(
+    name: str, read: Callable[[list[Path]], tuple[list[Row], Style]]
+) -> Callable[[Path, list[Path], Selection, str], Corpus]:
+    """A reader of a format of rows."""
+
+    def reader(path: Path, found: list[Path], selection: Selection, profile: str) -> Corpus:
+        digest = hashlib.sha256(name.encode())
+        for file in found:
+            for chunk in chunks(file):
+                digest.update(chunk)
+        kept, dropped = choose(sessions(*read(found)), *selection)
+        for session in kept:
+            digest.update(session.id.encode() + b"\0")
+        return Corpus(
+            sessions=kept,
+            source=str(path),
+            format=name,
+            digest=digest.hexdigest(),
+            profile=profile,
+            context_dropped=dropped,
+        )
+
+    return reader
+
+
+def _columnar(path: Path, found: list[Path], selection: Selection, profile: str) -> Corpus:
+    corpus = columnar.read(found[0])
+    kept, dropped = choose(corpus.sessions, *selection)
+    digest = corpus.digest
+    if len(kept) < len(corpus.sessions):
+        digest = hashlib.sha256("\0".join([digest, *(session.id for session in kept)]).encode()).hexdigest()
+    return replace(corpus, sessions=kept, digest=digest, context_dropped=dropped, source=str(path), profile=profile)
+
+
+def choose(found: Iterable[Session], max_context: int | None, limit: int | None) -> tuple[tuple[Session, ...], int]:
+    """Sessions that fit, at most `limit`; and how many did not fit before there were enough."""
+    kept: list[Session] = []
+    dropped = 0
+    for session in found:
+        if max_context is not None and peak_context(session) > max_context:
+            dropped += 1
+            continue
+        kept.append(session)
+        if len(kept) == limit:
+            break
+    return tuple(kept), dropped
+
+
+READERS: dict[str, Callable[[Path, list[Path], Selection, str], Corpus]] = {
+    "weka": _weka,
+    "ridgeline": _columnar,
+    "mooncake": _rows("mooncake", lambda found: rows.mooncake(_records(found))),
+    "bailian": _rows("bailian", lambda found: rows.bailian(_records(found))),
+    "multi-turn": _rows("multi-turn", lambda found: rows.multi_turn(_records(found))),
+    "single-turn": _rows("single-turn", lambda found: rows.single_turn(_records(found))),
+    "azure": _rows("azure", lambda found: concatenated(found, azure)),
+    "burstgpt": _rows("burstgpt", lambda found: concatenated(found, burstgpt)),
+}
+
+MARKS = (  # keys that only records of one format have, most telling first
+    ("weka", {"requests", "hash_id_scope", "block_size"}),
+    ("bailian", {"chat_id", "parent_chat_id"}),
+    ("multi-turn", {"turns"}),
+    ("mooncake", {"input_length", "text_input", "messages", "payload"}),
+    ("single-turn", {"text", "texts"}),
+)

@@ -145,11 +145,19 @@ def _compact(raws: Iterable[msgspec.Raw]) -> list[BlockIds]:
                 continue
             break
         else:
-            ids = BlockIds.of(_IDS.decode(text + b"]"))
-            runs.insert(0, (text, ids.base))
+            base = _array(_IDS.decode(text + b"]"))
+            ids = BlockIds(base)
+            runs.insert(0, (text, base))
             del runs[RECENT:]
         found.append(ids)
     return found
+
+
+def _array(ids: list[int]) -> array[int]:
+    try:
+        return array("q", ids)
+    except OverflowError:
+        return array("Q", ids)
 
 
 def clock_of(traces: Iterable[Trace]) -> str:

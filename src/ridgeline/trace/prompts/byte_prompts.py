@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,7 +25,7 @@ from ridgeline.trace.prompts.fragments import DEFAULT_BYTES, Fragments
 from ridgeline.trace.prompts.segments import NONE
 from ridgeline.trace.prompts.source import Script, Scripts
 from ridgeline.trace.prompts.tree import Tokens
-from ridgeline.trace.prompts.wire import Closing
+from ridgeline.trace.prompts.wire import Closing, chat_texts, escaped, opening
 
 HEAD = 8
 _ALPHABET = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", dtype=np.uint8)
@@ -78,6 +77,9 @@ class ByteText:
     def tail(self, key: str, size: int) -> Tokens:
         return text_tokens(self.tail_text(key, size))
 
+    def text(self, content: str) -> Tokens:
+        return text_tokens(content)
+
     def joint(self, role: str, first: bool) -> Tokens:
         return header(role) if first else np.concatenate([end(), header(role)])
 
@@ -127,6 +129,9 @@ class BytePrompts:
         """The request as fragments: one a message, shared between turns."""
         script = self._scripts.of(send.session)
         conversation, turn = send.key
+        texts = script.messages(conversation, turn)
+        if texts is not None:
+            return [*chat_texts(texts, send.marker), b'"}],' + self._closing(send.max_tokens)]
         plan = script.plan(conversation)
         parts: list[bytes] = []
         marker = send.marker
@@ -134,8 +139,8 @@ class BytePrompts:
             role = plan.segments[node].role
             if marker and role == "user":
                 parts += [
-                    _opening(role, not parts),
-                    msgspec.json.encode(marker)[1:-1],
+                    opening(role, not parts),
+                    escaped(marker),
                     self._run(script, conversation, node),
                 ]
                 marker = ""
@@ -150,14 +155,9 @@ class BytePrompts:
 
     def _message(self, script: Script, conversation: int, node: int) -> bytes:
         segment = script.plan(conversation).segments[node]
-        return _opening(segment.role, segment.parent == NONE) + self._run(script, conversation, node)
+        return opening(segment.role, segment.parent == NONE) + self._run(script, conversation, node)
 
     def _run(self, script: Script, conversation: int, node: int) -> bytes:
         segment = script.plan(conversation).segments[node]
         ids = BlockIds.of(script.session.conversations[conversation].turns[segment.turn].hash_ids)
         return self._text.run(script.space, ids.numpy()[segment.start : segment.end], script.session.block_size)
-
-
-def _opening(role: str, first: bool) -> bytes:
-    """The body up to a message's content, from the end of the content before it."""
-    return (b'{"messages":[{' if first else b'"},{') + b'"role":"%s","content":"' % role.encode()

@@ -26,6 +26,8 @@ class Material(Protocol):
 
     def tail(self, key: str, size: int) -> Tokens: ...
 
+    def text(self, content: str) -> Tokens: ...
+
     def joint(self, role: str, first: bool) -> Tokens:
         """What stands between the content before and this message's: its header, after the end of the last one."""
         ...
@@ -94,19 +96,36 @@ class Script:
             found = self._constants[role, first] = Loose(values)
         return found
 
+    def messages(self, conversation: int, turn: int) -> tuple[tuple[str, str], ...] | None:
+        """The recorded text of a turn, in formats that have it."""
+        return self.session.conversations[conversation].turns[turn].messages
+
     def _lay(self, conversation: int, turn: int) -> _Prompt:
+        texts = self.messages(conversation, turn)
+        place, marked = self._lay_blocks(conversation, turn) if texts is None else self._lay_texts(texts)
+        halves = None
+        if marked is not None:
+            before, after = self._tree.cut(place.steps, marked)
+            halves = (_spans(before), _spans(after))
+        return _Prompt(_spans(place.steps), halves)
+
+    def _lay_texts(self, texts: tuple[tuple[str, str], ...]) -> tuple[Place, int | None]:
+        place, marked = self._tree.root, None
+        for number, (role, text) in enumerate(texts):
+            place = self._tree.lay(place, self._constant(role, number == 0), growing=True)
+            if marked is None and role == "user":
+                marked = place.tokens
+            place = self._tree.lay(place, Loose(self._material.text(text)), growing=True)
+        return self._tree.lay(place, self._constant("", False), growing=True), marked
+
+    def _lay_blocks(self, conversation: int, turn: int) -> tuple[Place, int | None]:
         ending = self.plan(conversation).endings[turn]
         place, marked = self._place(conversation, ending.leaf)
         rest = self._constant("", False)
         if ending.tail:
             rest = Loose(np.concatenate([self.tail(conversation, turn), rest.values]))
         # loose tokens are gone in the next turn; the closing alone is how the next answer's message begins
-        place = self._tree.lay(place, rest, growing=not ending.tail)
-        halves = None
-        if marked is not None:
-            before, after = self._tree.cut(place.steps, marked)
-            halves = (_spans(before), _spans(after))
-        return _Prompt(_spans(place.steps), halves)
+        return self._tree.lay(place, rest, growing=not ending.tail), marked
 
     def _place(self, conversation: int, node: int) -> tuple[Place, int | None]:
         """Where the path of a segment ends, and how many tokens stand before the first user content on it."""

@@ -16,6 +16,7 @@ import numpy as np
 from ridgeline.core.errors import InputError
 from ridgeline.trace.pacing.api import Send
 from ridgeline.trace.prompts.api import Layout
+from ridgeline.trace.prompts.byte_model import text_tokens
 from ridgeline.trace.prompts.fragments import DEFAULT_BYTES, Fragments
 from ridgeline.trace.prompts.source import Script, Scripts
 from ridgeline.trace.prompts.tokens import CODING, CorpusTokens, derive
@@ -26,6 +27,7 @@ CORPUS_TOKENS = 262_144
 FIRST_ID = 256  # below lie the special tokens of many vocabularies
 DEFAULT_VOCABULARY = 32_000  # every model served today has at least as many
 MARKER_TOKENS = 6
+_ODD = 0x9E3779B1
 
 
 class TokenIds:
@@ -36,6 +38,7 @@ class TokenIds:
             raise InputError(f"a vocabulary of {vocabulary} ids is too small", hint=f"at least {FIRST_ID + 256}")
         ids = np.random.default_rng(seed).integers(FIRST_ID, vocabulary, CORPUS_TOKENS, dtype=np.int64)
         self._corpus = CorpusTokens(ids, derive(seed, CODING))
+        self._vocabulary = vocabulary
         self._nothing = np.empty(0, dtype=np.int64)
 
     def block(self, space: str, block: int, size: int) -> Tokens:
@@ -43,6 +46,11 @@ class TokenIds:
 
     def tail(self, key: str, size: int) -> Tokens:
         return self._corpus.tail(key, size)
+
+    def text(self, content: str) -> Tokens:
+        """Ids that follow from four bytes of text each."""
+        values = text_tokens(content).astype(np.int64) * _ODD
+        return values % (self._vocabulary - FIRST_ID) + FIRST_ID
 
     def joint(self, role: str, first: bool) -> Tokens:
         return self._nothing
@@ -84,9 +92,24 @@ class TokenPrompts:
         """The request as fragments; every group of ids begins with a comma, of which the first is left out."""
         script = self._scripts.of(send.session)
         conversation, turn = send.key
-        plan = script.plan(conversation)
+        parts = [part for part in self._parts(script, conversation, turn, send.marker) if part]
+        if parts:
+            parts[0] = b'{"prompt":[' + parts[0][1:]
+        else:
+            parts = [b'{"prompt":[']
+        parts.append(b"]," + self._closing(send.max_tokens))
+        return parts
+
+    def _parts(self, script: Script, conversation: int, turn: int, marker: str) -> list[bytes]:
         parts: list[bytes] = []
-        marker = send.marker
+        for role, text in script.messages(conversation, turn) or ():
+            if marker and role == "user":
+                parts.append(_text(self._ids.marker(marker)))
+                marker = ""
+            parts.append(_text(self._ids.text(text)))
+        if parts:
+            return parts
+        plan = script.plan(conversation)
         for node in plan.path(turn):
             segment = plan.segments[node]
             if marker and segment.role == "user":
@@ -97,11 +120,6 @@ class TokenPrompts:
                 parts.append(self._fragments.get(name, partial(self._run, script, conversation, node)))
         if plan.endings[turn].tail:
             parts.append(_text(script.tail(conversation, turn)))
-        if parts:
-            parts[0] = b'{"prompt":[' + parts[0][1:]
-        else:
-            parts = [b'{"prompt":[']
-        parts.append(b"]," + self._closing(send.max_tokens))
         return parts
 
     def _run(self, script: Script, conversation: int, node: int) -> bytes:

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-import msgspec
 import numpy as np
 
 from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
@@ -25,7 +24,7 @@ from ridgeline.trace.prompts.segments import NONE
 from ridgeline.trace.prompts.source import Script, Scripts
 from ridgeline.trace.prompts.tokens import CODING, CorpusTokens, derive
 from ridgeline.trace.prompts.tree import Tokens
-from ridgeline.trace.prompts.wire import Closing
+from ridgeline.trace.prompts.wire import Closing, chat_texts, escaped, opening
 
 _SPECIAL = 1 << 40  # nominal template tokens lie above every vocabulary
 
@@ -79,6 +78,9 @@ class TokenizerText:
     def tail(self, key: str, size: int) -> Tokens:
         return self._corpus.tail(key, size)
 
+    def text(self, content: str) -> Tokens:
+        return np.array(self.tokenizer.encode(content), dtype=np.int64)
+
     def joint(self, role: str, first: bool) -> Tokens:
         own = byte_model.header(role) if first else np.concatenate([byte_model.end(), byte_model.header(role)])
         return own.astype(np.int64) + _SPECIAL
@@ -119,16 +121,18 @@ class TokenizerPrompts:
         """The request as fragments: opening and content of each message."""
         script = self._scripts.of(send.session)
         conversation, turn = send.key
+        texts = script.messages(conversation, turn)
+        if texts is not None:
+            return [*chat_texts(texts, send.marker), b'"}],' + self._closing(send.max_tokens)]
         plan = script.plan(conversation)
         path = plan.path(turn)
         parts: list[bytes] = []
         marker = send.marker
         for node in path:
             segment = plan.segments[node]
-            opening = b'{"messages":[{' if segment.parent == NONE else b'"},{'
-            parts.append(opening + b'"role":"%s","content":"' % segment.role.encode())
+            parts.append(opening(segment.role, segment.parent == NONE))
             if marker and segment.role == "user":
-                parts.append(_escaped(marker))
+                parts.append(escaped(marker))
                 marker = ""
             ends = node == path[-1] and plan.endings[turn].tail > 0
             name = (script.session.id, conversation, node, turn if ends else None)
@@ -145,9 +149,4 @@ class TokenizerPrompts:
         runs = [script.block(ids[at]) for at in range(segment.start, segment.end)]
         runs += [script.tail(conversation, turn)] if ends else []
         tokens = np.concatenate(runs).tolist() if runs else []
-        return _escaped(self._text.tokenizer.decode(tokens)) if tokens else b""
-
-
-def _escaped(text: str) -> bytes:
-    """The text as it stands inside JSON quotes."""
-    return msgspec.json.encode(text)[1:-1]
+        return escaped(self._text.tokenizer.decode(tokens)) if tokens else b""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -10,6 +10,28 @@ import msgspec
 from ridgeline.core.errors import InputError, Problem
 
 PROMPT_KEYS = ("messages", "prompt")
+
+
+def escaped(text: str) -> bytes:
+    """The text as it stands inside JSON quotes."""
+    return msgspec.json.encode(text)[1:-1]
+
+
+def opening(role: str, first: bool) -> bytes:
+    """A chat body up to a message's content, from the end of the content before it."""
+    return (b'{"messages":[{' if first else b'"},{') + b'"role":"%s","content":"' % escaped(role)
+
+
+def chat_texts(messages: Iterable[tuple[str, str]], marker: str) -> list[bytes]:
+    """The messages of recorded texts, with the marker before the first user content."""
+    parts: list[bytes] = []
+    for role, text in messages:
+        parts.append(opening(role, not parts))
+        if marker and role == "user":
+            parts.append(escaped(marker))
+            marker = ""
+        parts.append(escaped(text))
+    return parts
 
 
 class Closing:

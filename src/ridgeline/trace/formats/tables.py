@@ -1,0 +1,97 @@
+"""CSV traces with lengths only: Azure's LLM inference traces and BurstGPT. One session a row, nothing shared."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from io import StringIO
+from pathlib import Path
+
+from ridgeline.core.errors import InputError, Problem
+from ridgeline.core.where import Where
+from ridgeline.trace.formats.plain import Row, Style
+from ridgeline.trace.formats.source import chunks
+
+AZURE = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
+BURSTGPT = ("Timestamp", "Request tokens", "Response tokens")
+
+
+def table_format(header: str) -> str | None:
+    """Which of the two a first line belongs to."""
+    names = {name.strip().strip('"') for name in header.lstrip("\ufeff").split(",")}
+    return "azure" if names.issuperset(AZURE) else "burstgpt" if names.issuperset(BURSTGPT) else None
+
+
+def azure(path: Path) -> tuple[list[Row], Style]:
+    """TIMESTAMP (a date and time), ContextTokens, GeneratedTokens. Times count from the first row."""
+    return _read(path, AZURE, _date_ms), Style("azure")
+
+
+def burstgpt(path: Path) -> tuple[list[Row], Style]:
+    """Timestamp (seconds), Request tokens, Response tokens; other columns are ignored."""
+    return _read(path, BURSTGPT, lambda text: float(text) * 1000), Style("burstgpt")
+
+
+def _read(path: Path, names: tuple[str, str, str], milliseconds: Callable[[str], float]) -> list[Row]:
+    try:
+        text = b"".join(chunks(path)).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError([Problem(f"not UTF-8 text: {error.reason}", Where(str(path)))]) from error
+    reader = csv.DictReader(StringIO(text, newline=""))
+    missing = [name for name in names if name not in (reader.fieldnames or ())]
+    if missing:
+        raise InputError([Problem("column is missing", Where(str(path), 1), name) for name in missing])
+    rows: list[Row] = []
+    wrong: list[Problem] = []
+    for line in reader:
+        where = Where(str(path), reader.line_num)
+        values = [
+            _value(line, names[0], milliseconds, where, wrong),
+            _value(line, names[1], _tokens, where, wrong),
+            _value(line, names[2], _tokens, where, wrong),
+        ]
+        at, size, output = values
+        if at is not None and size is not None and output is not None:
+            rows.append(Row(None, int(size), int(output), at))
+        if len(wrong) >= 100:
+            break
+    if wrong:
+        raise InputError(wrong)
+    first = min((row.at_ms for row in rows if row.at_ms is not None), default=0.0)
+    return [row._replace(at_ms=round((row.at_ms or 0.0) - first, 6)) for row in rows]
+
+
+def _value(
+    line: Mapping[str, str | None], name: str, read: Callable[[str], float], where: Where, wrong: list[Problem]
+) -> float | None:
+    text = line.get(name)
+    try:
+        return read(text or "")
+    except ValueError:
+        wrong.append(Problem(f"{text!r} is not what this column holds", where, name))
+        return None
+
+
+def _tokens(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
+def _date_ms(text: str) -> float:
+    """Azure writes seven decimals; datetime knows six. The zone is not stated and does not matter."""
+    whole, _, fraction = text.partition(".")
+    moment = datetime.fromisoformat(f"{whole}+00:00")
+    return moment.timestamp() * 1000 + (float(f"0.{fraction}") * 1000 if fraction else 0.0)
+
+
+def concatenated(paths: Iterable[Path], read: Callable[[Path], tuple[list[Row], Style]]) -> tuple[list[Row], Style]:
+    """Rows of several files in a row."""
+    rows: list[Row] = []
+    style = Style("")
+    for path in paths:
+        more, style = read(path)
+        rows += more
+    return rows, style
