@@ -125,3 +125,15 @@ def _overridden(options: EngineOptions, plan: KvPlan) -> Pool:
 def _override(options: EngineOptions) -> KvCapacity:
     tokens = options.kv_tokens or 0
     return KvCapacity(max(1, tokens // options.block_size), tokens, tokens / options.max_model_len)
+
+
+def startup_lines(options: EngineOptions, memory: Memory) -> list[str]:
+    """What vLLM logs about memory when it starts, in its words, one line each."""
+    lines = [f"Model loading took {memory.weights.total / GIB:.2f} GiB memory"]
+    if options.kv_tokens is None:
+        lines.append(f"Available KV cache memory: {memory.available / GIB:.2f} GiB")
+    return [
+        *lines,
+        f"GPU KV cache size: {memory.capacity.tokens:,} tokens",
+        f"Maximum concurrency for {options.max_model_len:,} tokens per request: {memory.capacity.concurrency:.2f}x",
+    ]

@@ -121,9 +121,11 @@ class Engine:
         return batch
 
 
-def engine_of(options: EngineOptions, parameters: CostParameters | None = None) -> Engine:
-    """An engine from options: memory, cost parameters of its GPU and build, one scheduler per data-parallel rank."""
-    memory = memory_of(options)
+def engine_of(options: EngineOptions, parameters: CostParameters | None = None, memory: Memory | None = None) -> Engine:
+    """An engine from options: memory, cost parameters of its GPU and build, one scheduler per data-parallel rank.
+
+    Raises InputError when the model does not fit."""
+    memory = memory or memory_of(options)
     price = StepCost(options, parameters or parameters_for(options.gpu.name, options.engine))
     return Engine(
         limits_of(options, memory), options.topology.dp_ranks, price, async_scheduling=options.async_scheduling

@@ -118,7 +118,7 @@ class RankMetrics:
         seen["request_prompt_tokens"].observe(float(request.prompt))
         seen["request_generation_tokens"].observe(float(request.max_tokens))
         seen["request_prefill_kv_computed_tokens"].observe(float(request.prompt - (request.cached or 0)))
-        self.count_end("length")
+        self.count_end(request.reason)
 
 
 # What each metric is, for the page's HELP lines: kind and text.

@@ -30,6 +30,7 @@ class Request:
         "preemptions",
         "prompt",
         "queued_ns",
+        "reason",
         "scheduled_ns",
     )
 
@@ -52,6 +53,7 @@ class Request:
         self.epoch = 0  # counts preemptions: results of an earlier epoch are void
         self.preemptions = 0
         self.done = False
+        self.reason = "length"  # how it ends, in vLLM's words
 
     @property
     def tokens(self) -> int:

@@ -1,0 +1,145 @@
+"""The real-time driver: the engine's steps end when the monotonic clock, scaled by the speed, says so.
+
+Nothing sleeps and nothing is timed by counting: every event carries its simulated time, and when the process was late
+it works through what has become due in order, at the times it was due. How late it was is measured, so that a sweep
+can tell when the emulation could not keep pace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from ridgeline.core.clock import ScaledClock
+from ridgeline.core.units import nanoseconds
+from ridgeline.simulate.cost import StepCost
+from ridgeline.simulate.engine import Engine
+from ridgeline.simulate.request import Request
+from ridgeline.simulate.router import Router
+from ridgeline.simulate.scheduler import Token
+from ridgeline.simulate.server.alarm import Alarm
+
+_SLICE_NS = 20_000_000  # real time after which sockets get their turn again
+
+
+class Listener(Protocol):
+    """Who waits for a request's tokens."""
+
+    rank: int | None  # asked for, or chosen when the request reached the engine
+    key: str | None  # affinity
+
+    def token(self, request: Request, last: bool) -> None: ...
+
+    def flush(self) -> None: ...
+
+
+class Pump:
+    """Moves requests and tokens between listeners and an engine."""
+
+    def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop, *, speed: float, router: str) -> None:
+        self.engine = engine
+        self.clock = ScaledClock.start(speed)
+        self.lag_s = 0.0  # simulated seconds by which the last step was handled too late
+        self.worst_lag_s = 0.0
+        self._loop = loop
+        self._router = Router(router, engine.ranks)
+        self._alarm = Alarm(loop, self._ring)
+        self._listeners: dict[int, Listener] = {}
+        self._arrivals: list[tuple[int, int, Request]] = []
+        self._replies: deque[tuple[int, list[list[Token]]]] = deque()
+        self._serial = 0
+        price = engine.price
+        self._reply_ns = nanoseconds(price.p.reply_s) if isinstance(price, StepCost) else 0
+        self._closed = False
+
+    def submit(self, make: Callable[[int], Request], listener: Listener) -> Request:
+        """Take a request in now; it reaches its rank after the server's own work on it. `make` gets the serial."""
+        request = make(self._serial)
+        now = self.clock.now_ns()
+        at = now + nanoseconds(self.engine.price.frontend_s(request.prompt))
+        request.queued_ns = now
+        self._listeners[request.key] = listener
+        heapq.heappush(self._arrivals, (at, self._serial, request))
+        self._serial += 1
+        self._set_alarm()
+        return request
+
+    def abort(self, request: Request) -> None:
+        """The client went away."""
+        listener = self._listeners.pop(request.key, None)
+        if listener is None:
+            return
+        waiting = [item for item in self._arrivals if item[2] is request]
+        if waiting:
+            self._arrivals.remove(waiting[0])
+            heapq.heapify(self._arrivals)
+        elif listener.rank is not None:
+            self.engine.abort(listener.rank, request)
+
+    def close(self) -> None:
+        self._closed = True
+        self._alarm.close()
+
+    def _ring(self) -> None:
+        """Work through everything that is due, in the order of simulated time."""
+        if self._closed:
+            return
+        started = time.monotonic_ns()
+        touched: dict[int, Listener] = {}
+        while (due := self._next()) is not None and due <= self.clock.at(time.monotonic_ns()):
+            if self._replies and self._replies[0][0] == due:
+                self._deliver(self._replies.popleft()[1], touched)
+            elif self.engine.ends_at == due:
+                self.lag_s = (self.clock.now_ns() - due) / 1e9
+                self.worst_lag_s = max(self.worst_lag_s, self.lag_s)
+                step = self.engine.finish()
+                self._replies.append((due + self._reply_ns, step.tokens))
+            else:
+                while self._arrivals and self._arrivals[0][0] == due:
+                    self._arrive(heapq.heappop(self._arrivals)[2], due)
+                self.engine.kick(due)
+            if time.monotonic_ns() - started > _SLICE_NS:
+                break
+        for listener in touched.values():
+            listener.flush()
+        self._set_alarm()
+
+    def _arrive(self, request: Request, now: int) -> None:
+        listener = self._listeners[request.key]
+        rank = listener.rank if listener.rank is not None else self._router.pick(listener.key)
+        listener.rank = rank
+        queued = request.queued_ns
+        self.engine.submit(rank, request, now)
+        request.queued_ns = queued  # the server's own metrics count from the moment it had the request
+
+    def _deliver(self, ranks: list[list[Token]], touched: dict[int, Listener]) -> None:
+        listeners = self._listeners
+        for tokens in ranks:
+            for request, last in tokens:
+                listener = listeners.get(request.key)
+                if listener is None:
+                    continue
+                if last:
+                    del listeners[request.key]
+                touched[request.key] = listener
+                listener.token(request, last)
+
+    def _next(self) -> int | None:
+        """The earliest thing to come. A reply due at the same time as a step's end goes first."""
+        times = [self._replies[0][0]] if self._replies else []
+        if self.engine.ends_at is not None:
+            times.append(self.engine.ends_at)
+        if self._arrivals:
+            times.append(self._arrivals[0][0])
+        return min(times, default=None)
+
+    def _set_alarm(self) -> None:
+        due = self._next()
+        if due is None:
+            self._alarm.set(None)
+        else:
+            self._alarm.set(self.clock.origin_ns + int(self.clock.real_seconds(due) * 1e9))
