@@ -15,7 +15,7 @@ from ridgeline.trace.pacing.api import Send
 from ridgeline.trace.prompts.api import Layout, Span
 from ridgeline.trace.prompts.segments import NONE, Plan, plan
 from ridgeline.trace.prompts.tokens import tail_key
-from ridgeline.trace.prompts.tree import Loose, Place, Run, Step, Tokens, Tree
+from ridgeline.trace.prompts.tree import Loose, Place, Run, Tokens, Tree
 from ridgeline.trace.session import Session
 
 
@@ -105,9 +105,8 @@ class Script:
         place, marked = self._lay_blocks(conversation, turn) if texts is None else self._lay_texts(texts)
         halves = None
         if marked is not None:
-            before, after = self._tree.cut(place.steps, marked)
-            halves = (_spans(before), _spans(after))
-        return _Prompt(_spans(place.steps), halves)
+            halves = self._tree.cut(place.spans, marked)
+        return _Prompt(place.spans, halves)
 
     def _lay_texts(self, texts: tuple[tuple[str, str], ...]) -> tuple[Place, int | None]:
         place, marked = self._tree.root, None
@@ -116,16 +115,18 @@ class Script:
             if marked is None and role == "user":
                 marked = place.tokens
             place = self._tree.lay(place, Loose(self._material.text(text)), growing=True)
-        return self._tree.lay(place, self._constant("", False), growing=True), marked
+        return self._tree.lay(place, self._constant("", False), growing=True).sealed(), marked
 
     def _lay_blocks(self, conversation: int, turn: int) -> tuple[Place, int | None]:
         ending = self.plan(conversation).endings[turn]
         place, marked = self._place(conversation, ending.leaf)
+        if ending.tail:
+            place = place.sealed()
         rest = self._constant("", False)
         if ending.tail:
             rest = Loose(np.concatenate([self.tail(conversation, turn), rest.values]))
         # loose tokens are gone in the next turn; the closing alone is how the next answer's message begins
-        return self._tree.lay(place, rest, growing=not ending.tail), marked
+        return self._tree.lay(place, rest, growing=not ending.tail).sealed(), marked
 
     def _place(self, conversation: int, node: int) -> tuple[Place, int | None]:
         """Where the path of a segment ends, and how many tokens stand before the first user content on it."""
@@ -146,10 +147,6 @@ class Script:
             place = self._tree.lay(place, run, growing=True)
             self._places[conversation, node] = (place, marked)
         return place, marked
-
-
-def _spans(steps: tuple[Step, ...] | list[Step]) -> tuple[Span, ...]:
-    return tuple(Span(step.key, step.tokens) for step in steps)
 
 
 class Scripts:

@@ -2,8 +2,8 @@
 
 A path is laid piece by piece: a run of blocks, or loose tokens (message headers, tails). Runs of one session are
 compared by their ids; whatever else meets at a fork is compared by its tokens, so texts that begin alike by chance
-share what they share. An edge grows while nothing else forks there, which keeps the path of a long conversation at a
-few edges: laying a turn costs what the turn adds.
+share what they share. What one turn adds is one edge: the path of a later turn begins with the very spans of the
+earlier one, so that laying it, and hashing it elsewhere, costs what the turn adds.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from ridgeline.trace.blocks import BlockIds
+from ridgeline.trace.prompts.api import Span
 
 Tokens = NDArray[Any]
 
@@ -82,20 +83,18 @@ class Edge:
         return _common(own, offset - start + skipped, piece, done)
 
 
-class Step(NamedTuple):
-    """`tokens` tokens along an edge, from its beginning."""
-
-    key: int
-    tokens: int
-
-
 class Place(NamedTuple):
-    """The end of a path: where it is in the tree, and the steps that led there."""
+    """The end of a path: where it is in the tree, and the spans that led there, each from the beginning of its edge."""
 
     edge: Edge
     offset: int
-    steps: tuple[Step, ...]
+    spans: tuple[Span, ...]
     tokens: int
+
+    def sealed(self) -> Place:
+        """The same place; what follows begins a new edge."""
+        self.edge.growing = False
+        return self
 
 
 class Tree:
@@ -109,7 +108,7 @@ class Tree:
     def lay(self, place: Place, piece: Piece, *, growing: bool) -> Place:
         """Continue a path by a piece. `growing`: what usually follows continues the same edge."""
         edge, offset, done, size = place.edge, place.offset, 0, piece.tokens
-        steps = list(place.steps)
+        spans = list(place.spans)
         while done < size:
             same = edge.match(offset, piece, done) if offset < edge.tokens else 0
             if not same:
@@ -126,28 +125,26 @@ class Tree:
                     continue
             offset += same
             done += same
-            if steps and steps[-1].key == edge.key:
-                steps[-1] = Step(edge.key, offset)
+            if spans and spans[-1].key == edge.key:
+                spans[-1] = Span(edge.key, offset)
             else:
-                steps.append(Step(edge.key, offset))
-        return Place(edge, offset, tuple(steps), place.tokens + size)
+                spans.append(Span(edge.key, offset))
+        return Place(edge, offset, tuple(spans), place.tokens + size)
 
-    def cut(self, steps: tuple[Step, ...], at: int) -> tuple[list[Step], list[Step]]:
-        """The steps before and after token `at`. What follows a cut inside an edge gets a key of its own."""
-        before: list[Step] = []
-        for index, step in enumerate(steps):
-            if at >= step.tokens:
-                before.append(step)
-                at -= step.tokens
+    def cut(self, spans: tuple[Span, ...], at: int) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
+        """The spans before and after token `at`. What follows a cut inside an edge gets a key of its own."""
+        for index, span in enumerate(spans):
+            if at >= span.tokens:
+                at -= span.tokens
                 continue
             if not at:
-                return before, list(steps[index:])
-            name = (step.key, at)
+                return spans[:index], spans[index:]
+            name = (span.key, at)
             if name not in self._cuts:
                 self._cuts[name] = self._key()
-            before.append(Step(step.key, at))
-            return before, [Step(self._cuts[name], step.tokens - at), *steps[index + 1 :]]
-        return before, []
+            rest = Span(self._cuts[name], span.tokens - at)
+            return (*spans[:index], Span(span.key, at)), (rest, *spans[index + 1 :])
+        return spans, ()
 
     def _key(self) -> int:
         self._keys += 1
