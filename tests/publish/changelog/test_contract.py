@@ -149,3 +149,13 @@ def test_the_url_in_a_message_is_the_one_to_use() -> None:
     with pytest.raises(ChangelogRefused) as caught:
         judge(added(entry("three", URL + "41")))
     assert caught.value.problems[0].hint == f"use `XXX`, `{URL}XXX` or `{URL}42`"
+
+
+def test_edits_of_a_long_history_are_found_without_comparing_all_with_all() -> None:
+    base = file(*[entry(f"key{number}", URL + str(number)) for number in range(200)])
+    twice = base.replace(b"key50\n", b"kez50\n").replace(b"key150\n", b"kez150\n") + b"\n" + entry("new").encode()
+    assert [line for line, _ in refused(twice, base)] == [302, 902]
+    everywhere = base.replace(b"note", b"noot")
+    assert refused(everywhere, base) == [
+        (4, "history changed: was `    - note` and 1194 more lines, now `    - noot` and 1194 more lines")
+    ]

@@ -45,6 +45,7 @@ def test_the_driver_resolves_a_real_merge(diverged: Repo) -> None:
     assert len(strict(main, merged, Links.unnumbered(REPOSITORY)).additions) == 1
 
 
+@pytest.mark.integration  # one more start of the driver: kept out of the quick suite
 def test_the_driver_knows_the_number_from_the_environment(diverged: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     installed(diverged)
     monkeypatch.setenv("RIDGELINE_PR", "42")
@@ -132,6 +133,7 @@ def test_preparing_continues_a_merge_that_a_person_began(diverged: Repo) -> None
     assert diverged.log.read_bytes() == BOTH
 
 
+@pytest.mark.integration  # one more start of the driver: kept out of the quick suite
 def test_preparing_with_the_driver_installed_gives_the_same_bytes(diverged: Repo) -> None:
     installed(diverged)
     prepared(diverged)

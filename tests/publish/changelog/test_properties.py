@@ -41,7 +41,7 @@ def append(base: bytes, added: list[str]) -> bytes:
     return base + separator + "\n".join(added).encode()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(base=histories(), added=additions(placeholders))
 def test_canonical_twice_is_canonical_once(base: bytes, added: list[str]) -> None:
     once = canonicalize(base, append(base, added), PULL)
@@ -53,7 +53,7 @@ def test_canonical_twice_is_canonical_once(base: bytes, added: list[str]) -> Non
     assert [line for line in once[len(base) :].split(b"\n") if line not in links] == rest
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=35, deadline=None)
 @given(base=histories(), ours=additions(placeholders), theirs=additions(numbers), tail=tails)
 def test_resolving_keeps_every_contribution_once_and_main_as_it_is(
     base: bytes, ours: list[str], theirs: list[str], tail: str
@@ -75,7 +75,7 @@ def test_resolving_keeps_every_contribution_once_and_main_as_it_is(
         resolve(base, pull, result, PULL)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(base=histories(), corrected=st.sets(st.integers(0, 2), min_size=1), theirs=additions(numbers, least=0))
 def test_replayed_corrections_change_their_lines_only(base: bytes, corrected: set[int], theirs: list[str]) -> None:
     lines = base.split(b"\n")
@@ -102,7 +102,7 @@ def test_every_single_byte_of_history_is_guarded(byte: bytes, appended: bool) ->
             assert where.line == HISTORY[:at].count(b"\n") + 1
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(at=st.integers(0, len(HISTORY) - 1), byte=st.integers(0, 255), appended=st.booleans())
 def test_an_edit_of_any_byte_of_history_is_refused_naming_its_line(at: int, byte: int, appended: bool) -> None:
     assume(HISTORY[at] != byte)
@@ -119,7 +119,7 @@ def test_an_edit_of_any_byte_of_history_is_refused_naming_its_line(at: int, byte
     assert places[0] == line
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(data=st.binary(max_size=60) | st.text("-: \nac[]{}*&!'\"#?|>%@`", max_size=60).map(str.encode))
 def test_no_bytes_escape_as_anything_but_a_refusal(data: bytes) -> None:
     for head in (data, HISTORY + data, HISTORY + b"\n" + entry("new").encode() + data):
