@@ -143,7 +143,7 @@ def test_click_opens_the_point_and_walks_to_what_dominates_it(show: Any) -> None
     row.click()
     drawer = page.locator("#drawer")
     assert "Dominated by" in drawer.inner_text()
-    assert "ridgeline sweep benchmarks/sample.yaml" in drawer.inner_text()
+    assert "ridgeline sweep benchmarks/sample.yaml --trace 'two words.jsonl' --cells model-a-" in drawer.inner_text()
     first = page.url
     page.click(".verdict")
     assert page.url != first and "on frontier" in drawer.inner_text()

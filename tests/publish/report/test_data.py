@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from tests.publish.report import sample
@@ -9,7 +11,7 @@ from tests.publish.report import sample
 from ridgeline.core.deployment import Deployment, Item, Service
 from ridgeline.core.point import Measure, Validity
 from ridgeline.core.where import Where
-from ridgeline.publish.report.data import packed, page_data
+from ridgeline.publish.report.data import again, packed, page_data
 from ridgeline.results.frontier import frontier
 from ridgeline.results.metrics import axis
 from ridgeline.results.runfolder import Failure
@@ -114,6 +116,21 @@ def test_the_command_of_the_run_can_be_pasted() -> None:
     assert data([])["run"]["commands"][0]["text"] == (
         "ridgeline sweep benchmarks/sample.yaml --trace 'two words.jsonl'"
     )
+
+
+def test_one_point_can_be_run_again_on_its_own() -> None:
+    odd = replace(
+        sample.HEADER, command=("ridgeline", "sweep", "a.yaml", "--out", "runs/a", "--cells=*", "--seed", "1")
+    )
+    assert again(odd, "a/8k1k/TP2/c1") == "ridgeline sweep a.yaml --seed 1 --cells a/8k1k/TP2/c1 --out runs/again"
+    words = shlex.split(again(odd, "a[1]*/8k1k/TP2/c1"))
+    assert fnmatchcase("a[1]*/8k1k/TP2/c1", words[words.index("--cells") + 1])
+    assert not fnmatchcase("a1x/8k1k/TP2/c1", words[words.index("--cells") + 1])
+
+
+def test_a_command_that_cannot_choose_cells_is_not_bent() -> None:
+    for command in ((), ("ridgeline", "results", "import"), ("make", "demo")):
+        assert again(replace(sample.HEADER, command=command), "a/8k1k/TP2/c1") == ""
 
 
 def test_reasons_and_cautions_travel() -> None:

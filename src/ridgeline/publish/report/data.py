@@ -7,6 +7,7 @@ no formula: membership comes from `results.frontier`, words and formulas of metr
 
 from __future__ import annotations
 
+import glob
 import math
 import shlex
 from collections import Counter
@@ -50,7 +51,12 @@ def page_data(
         "headline": axes.headline(keys),
         "columns": axes.columns(keys),
         "points": [
-            _point(point, keys, place[point.series], number[_subject_id(point)], started.get(point.run_key))
+            {
+                **_point(point, keys, started.get(point.run_key)),
+                "s": place[point.series],
+                "subject": number[_subject_id(point)],
+                "again": again(header, point.name),
+            }
             for point in points
         ],
         "fronts": fronts(points, offered),
@@ -78,7 +84,25 @@ def fronts(points: Sequence[Point], offered: axes.Offered) -> dict[str, Any]:
 
 def commands(header: RunHeader) -> list[dict[str, str]]:
     """How to get the run again: `label` and `text` of each command."""
-    return [{"label": "Run it again", "text": shlex.join(header.command)}] if header.command else []
+    return [{"label": "Run all of it again", "text": shlex.join(header.command)}] if header.command else []
+
+
+_CHOOSING = ("--cells", "--out")  # of the verbs that run cells: which ones, and where to
+
+
+def again(header: RunHeader, name: str) -> str:
+    """The command that runs one cell again, beside the run it came from; empty when the run recorded no command that
+    chooses cells."""
+    if header.command[:1] != ("ridgeline",) or header.command[1:2] not in (("sweep",), ("simulate",)):
+        return ""
+    words: list[str] = []
+    rest = iter(header.command)
+    for word in rest:
+        if word in _CHOOSING:
+            next(rest, None)
+        elif not word.startswith(tuple(f"{option}=" for option in _CHOOSING)):
+            words.append(word)
+    return shlex.join([*words, "--cells", glob.escape(name), "--out", "runs/again"])
 
 
 def packed(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,9 +143,7 @@ def _tokens(count: Any) -> str:
     return f"{count // 1024}k" if isinstance(count, int) and count % 1024 == 0 else str(count)
 
 
-def _point(
-    point: Point, keys: Iterable[str], series: int, subject: int, deployment: Deployment | None
-) -> dict[str, Any]:
+def _point(point: Point, keys: Iterable[str], deployment: Deployment | None) -> dict[str, Any]:
     values: dict[str, float] = {}
     why: dict[str, str] = {}
     for key in keys:
@@ -139,8 +161,6 @@ def _point(
         "name": point.name,
         "line": point.line,
         "arm": str(point.facts.get("arm") or point.line.rsplit("/", 1)[-1]),
-        "s": series,
-        "subject": subject,
         "source": str(point.source),
         "validity": str(point.validity),
         "c": point.concurrency,

@@ -86,7 +86,8 @@ function recipe(point, { neighbour }) {
 }
 
 function commands(point, { run }) {
-  const again = run.commands.map(({ label, text }) => el('section', {}, el('h3', {}, el('span', {}, label), copyButton(text, label)), el('pre', { class: 'command' }, text)));
+  const known = point.again ? [{ label: 'Run this point again', text: point.again }] : run.commands;
+  const again = known.map(({ label, text }) => el('section', {}, el('h3', {}, el('span', {}, label), copyButton(text, label)), el('pre', { class: 'command' }, text)));
   if (!again.length) again.push(section('Run it again', null, el('p', { class: 'reading' }, 'The run recorded no command.')));
   return [...again, ...point.launch.map(launch)];
 }
