@@ -8,7 +8,6 @@ import json
 import os
 import random
 import time
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -61,8 +60,7 @@ def decode(body: bytes, cuts: list[int], ending: Ending = Ending.COMPLETE, statu
 
 def told(answer: Answer) -> Answer:
     """What an answer says apart from times."""
-    return replace(
-        answer,
+    return answer._replace(
         flags=tuple(flag for flag in answer.flags if flag != "coalesced"),
         first_byte_ns=None,
         first_token_ns=None,

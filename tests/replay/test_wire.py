@@ -24,8 +24,8 @@ def decode(case: Case, reads: Iterable[bytes], at_ms: Iterable[int] | None = Non
 def check(case: Case, answer: Answer) -> None:
     assert answer.outcome is case.outcome, answer
     assert case.error in (answer.error or "")
-    assert {choice: text for choice, text in answer.texts.items() if text} == case.texts
-    assert {choice: text for choice, text in answer.hidden.items() if text} == case.hidden
+    assert {choice: answer.text(choice) for choice in answer.visible if answer.text(choice)} == case.texts
+    assert {choice: answer.hidden_text(choice) for choice in answer.hidden if answer.hidden_text(choice)} == case.hidden
     assert answer.usage == case.usage and answer.visible_tokens == case.visible_tokens
     assert answer.finish_reasons == case.finish
     assert set(answer.flags) - {"coalesced"} == case.flags

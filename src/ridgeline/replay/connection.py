@@ -59,7 +59,7 @@ class Exchange:
         self.reason: str | None = None
         self.status: int | None = None
         self.headers: list[tuple[bytes, bytes]] = []
-        self.parts: list[tuple[bytes, int]] = []
+        self.parts: list[tuple[list[bytes], int]] = []  # body bytes of one read, with its stamp
 
     def header(self, name: bytes) -> str | None:
         """The last header of that (lower-case) name."""
@@ -193,8 +193,13 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         exchange = self._exchange
-        if exchange is not None:
-            exchange.parts.append((body, self._stamp))
+        if exchange is None:
+            return
+        parts = exchange.parts
+        if parts and parts[-1][1] == self._stamp:  # several HTTP chunks in one read
+            parts[-1][0].append(body)
+        else:
+            parts.append(([body], self._stamp))
             exchange.last_ns = self._stamp
 
     def on_message_complete(self) -> None:

@@ -137,8 +137,8 @@ class _Flight:
             self.decoder = ResponseDecoder(exchange.status or 0, exchange.header(b"content-type") or "")
         parts, exchange.parts = exchange.parts, []
         feed = self.decoder.feed
-        for data, at in parts:
-            feed(data, at)
+        for pieces, at in parts:
+            feed(pieces[0] if len(pieces) == 1 else b"".join(pieces), at)
 
 
 class _Drive:

@@ -9,9 +9,8 @@ object, whatever its content type says.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -38,24 +37,29 @@ class Ending(Enum):
     UNSENT = "unsent"  # no connection, or it broke before an answer began
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(NamedTuple):
     """What an answer said and when. Times are those given to `feed`. Per choice where there may be several."""
 
     outcome: Outcome
-    error: str | None = None
-    flags: tuple[str, ...] = ()
-    first_byte_ns: int | None = None
-    first_token_ns: int | None = None
-    first_visible_ns: int | None = None
-    last_token_ns: int | None = None
-    chunk_ns: list[int] = field(default_factory=list)  # arrival of every content event
-    chunk_tokens: tuple[int | None, ...] = ()  # tokens of each content event, when the server tells; else empty
-    usage: Usage = field(default_factory=Usage)
-    texts: dict[int, str] = field(default_factory=dict)  # visible text by choice
-    hidden: dict[int, str] = field(default_factory=dict)  # reasoning and tool calls by choice
-    choice_first_token_ns: dict[int, int] = field(default_factory=dict)
-    finish_reasons: dict[int, str] = field(default_factory=dict)
+    error: str | None
+    flags: tuple[str, ...]
+    first_byte_ns: int | None
+    first_token_ns: int | None
+    first_visible_ns: int | None
+    last_token_ns: int | None
+    chunk_ns: list[int]  # arrival of every content event
+    chunk_tokens: tuple[int | None, ...]  # tokens of each content event, when the server tells; else empty
+    usage: Usage
+    visible: dict[int, list[str]]  # visible text by choice, as it came
+    hidden: dict[int, list[str]]  # reasoning and tool calls by choice
+    choice_first_token_ns: dict[int, int]
+    finish_reasons: dict[int, str]
+
+    def text(self, choice: int = 0) -> str:
+        return "".join(self.visible.get(choice, ()))
+
+    def hidden_text(self, choice: int = 0) -> str:
+        return "".join(self.hidden.get(choice, ()))
 
     @property
     def first_chunk_tokens(self) -> int | None:
@@ -101,12 +105,16 @@ class ResponseDecoder:
         if self._first_byte is None:
             self._first_byte = at_ns
         if self._stream is None:
-            self._body.append(data)
             self._last_byte = at_ns
-            if self._whole or not self._is_stream():
+            if self._body:
+                self._body.append(data)
+                if self._whole:
+                    return
+                data = b"".join(self._body)
+            if self._whole or not self._is_stream(data):
+                self._body = [data]
                 return
-            data = b"".join(self._body)
-            self._body.clear()
+            self._body = []
             self._stream = EventStream()
         for name, event in self._stream.feed(data):
             if self._done:
@@ -134,7 +142,7 @@ class ResponseDecoder:
         return Answer(
             outcome=outcome,
             error=error,
-            flags=tuple(sorted(self._flags)),
+            flags=tuple(sorted(self._flags)) if self._flags else (),
             first_byte_ns=self._first_byte,
             first_token_ns=self._chunk_ns[0] if self._chunk_ns else None,
             first_visible_ns=self._first_visible,
@@ -142,15 +150,14 @@ class ResponseDecoder:
             chunk_ns=self._chunk_ns,
             chunk_tokens=tuple(self._chunk_tokens or ()),
             usage=usage,
-            texts=_joined(self._texts),
-            hidden=_joined(self._hidden),
+            visible=self._texts,
+            hidden=self._hidden,
             choice_first_token_ns=self._first,
             finish_reasons=self._finish,
         )
 
-    def _is_stream(self) -> bool:
+    def _is_stream(self, body: bytes) -> bool:
         """Whether the body is an event stream: told by its first byte that is not blank, a byte order mark aside."""
-        body = b"".join(self._body)
         if _BOM.startswith(body):
             return False  # undecided
         opening = body.removeprefix(_BOM).lstrip()[:1]
@@ -331,7 +338,3 @@ def _error_text(body: bytes) -> str | None:
 
 def _excerpt(data: bytes) -> str:
     return data[:200].decode(errors="replace").strip()
-
-
-def _joined(pieces_by_choice: dict[int, list[str]]) -> dict[int, str]:
-    return {choice: "".join(pieces) for choice, pieces in pieces_by_choice.items() if pieces}

@@ -70,12 +70,12 @@ class EventStream:
 
     def _start(self, data: bytes) -> bytes:
         """Drop a byte order mark. Fewer than three bytes that could still become one are kept back."""
-        head = bytes(self._line) + data
+        head = bytes(self._line) + data if self._line else data
         if len(head) < len(_BOM) and _BOM.startswith(head):
             self._line[:] = head
             return b""
         self._line.clear()
-        self._started = True
+        self._started = self._between = True
         return head.removeprefix(_BOM)
 
     def _lines(self, data: bytes, events: list[Event]) -> None:
