@@ -36,7 +36,7 @@ def test_hardware_is_optional_and_its_keys_need_not_be_labels() -> None:
         (HEAD + "{gpus-per-node: 8}", "hardware.a.available-cpu-dram-mib", "is required"),
         (HEAD + "{available-cpu-dram-mib: 1, gpus-per-node: 0}", "hardware.a.gpus-per-node", "above 0"),
         (HEAD + "{available-cpu-dram-mib: 1, gpus-per-node: 1, x: 1}", "hardware.a.x", "not a known"),
-        ("labels: {a: [x], a: [y]}", "a", "given twice"),
+        ("labels: {a: [x], a: [y]}", "labels.a", "given twice"),
     ],
 )  # fmt: skip
 def test_what_is_refused(text: str, key: str, says: str) -> None:

@@ -34,7 +34,7 @@ def test_a_key_given_twice_names_both_lines_and_keeps_the_first() -> None:
     document = read("a: 1\nb: 2\na: 3\n")
     assert document.value == {"a": 1, "b": 2}
     assert len(document.problems) == 1
-    assert "in line 1 and in line 3" in messages(document)[0]
+    assert "`a`: is given twice: in line 1 (column 1) and in line 3 (column 1)" in messages(document)[0]
     assert document.problems[0].where == Where("f.yaml", 3, 1)
 
 
@@ -51,7 +51,10 @@ def test_merge_keys_merge_as_pyyaml_does() -> None:
 
 def test_a_merge_key_that_is_overridden_names_both_lines() -> None:
     document = read("base: &b {tp: 8}\nuse:\n  <<: *b\n  tp: 4\n")
-    assert "`tp` in line 4 overrides the value that the merge key `<<` brings in line 1" in messages(document)[0]
+    assert (
+        "`use.tp`: in line 4 (column 3) overrides the value that the merge key `<<` brings in line 1 (column 11)"
+        in messages(document)[0]
+    )
 
 
 def test_two_merged_mappings_with_the_same_key_are_refused() -> None:

@@ -39,9 +39,10 @@ def text(arms: Sequence[ArmPlan], price: Price | None = None, given: Assumptions
 def _arm_line(arm: ArmPlan, widths: tuple[int, int]) -> str:
     cell = arm.cells[0].cell
     evals = f"  evals {arm.evals}" if arm.evals else ""
+    unit = "GPU " if arm.gpus == 1 else "GPUs"
     concurrencies = " ".join(str(item.cell.concurrency) for item in arm.cells)
     return (
-        f"    {cell.scenario.name:<{widths[1]}}  {_arm_name(arm):<{widths[0]}}  {arm.gpus:>4} GPUs"
+        f"    {cell.scenario.name:<{widths[1]}}  {_arm_name(arm):<{widths[0]}}  {arm.gpus:>4} {unit}"
         f"  {arm.hours.total:>8.1f} GPU-h  {_count(len(arm.cells), 'cell'):>9}{evals}  c {concurrencies}"
     )
 

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from ridgeline.core.errors import Problem
 from ridgeline.core.where import Where
 from ridgeline.spec import master, schema
-from ridgeline.spec.tree import Document, Path_, fail_if, parse, parse_file
+from ridgeline.spec.build import Path_
+from ridgeline.spec.tree import Document, fail_if, parse, parse_file
 
 
 class Worker(NamedTuple):

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ridgeline.spec import schema
+from ridgeline.spec.build import Path_, key_path
 from ridgeline.spec.schema import FLAG, FRACTION, NAME, POSITIVE, TEXT, WHOLE, Fault, Field, Kind, Rule, Table
-from ridgeline.spec.tree import Path_
 
 SPEC_DECODING = ("mtp", "draft_model", "none")
 SIZES = ("pp", "dcp-size", "pcp-size")
@@ -392,7 +392,7 @@ def _across(key: str, entry: dict[str, Any], multinode: bool) -> Iterator[Fault]
             yield Fault(
                 (key, "disagg"),
                 "disagg: true needs kv-p2p-transfer, at the top or in every search-space entry",
-                f"kv-p2p-transfer: NAME; the first entry without it is {schema.key_path(lacking[0])}",
+                f"kv-p2p-transfer: NAME; the first entry without it is {key_path(lacking[0])}",
             )
 
 

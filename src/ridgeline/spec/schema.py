@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ridgeline.core.errors import Problem
+from ridgeline.spec.build import Path_, key_path
 from ridgeline.spec.scalars import Trap
-from ridgeline.spec.tree import Document, Path_
+from ridgeline.spec.tree import Document
 
 
 class Kind(NamedTuple):
@@ -216,14 +217,6 @@ def _unknown(table: Table, path: Path_, name: str, value: Mapping[str, Any]) -> 
     allowed = ", ".join(table.fields)
     hint = f"did you mean `{near[0]}`?" if near else f"allowed in {table.name}: {allowed}"
     return Fault((*path, name), f"is not a known field of {table.name}", hint, at_key=True)
-
-
-def key_path(path: Path_) -> str:
-    """`key.scenarios.fixed-seq-len[0].tp`."""
-    text = ""
-    for step in path:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
-    return text
 
 
 def problems(faults: Iterable[Fault], document: Document) -> list[Problem]:
