@@ -12,7 +12,7 @@ from ridgeline.cli.changelog import app
 from ridgeline.publish.changelog.entry import Entry
 
 GUIDE = (Path(__file__).parents[2] / "docs/guides/changelog.md").read_text()
-# for tests of the command line, not of the guide
+# set by git when it runs the driver, or the same for every command
 INTERNAL = {"--driver", "--marker-size", "--help"}
 
 

@@ -114,7 +114,9 @@ def _scope_changes(key: str, selected: set[str], before: Mapping[str, Any], afte
     if set(was) != set(now):
         return [f"config `{key}` has other scenarios than at the base: {', '.join(sorted(set(was) ^ set(now)))}"]
     others = set(now) - selected
-    changes = [f"scenario `{name}` of `{key}` is not selected but changed" for name in others if was[name] != now[name]]
+    changes = [
+        f"scenario `{name}` of `{key}` is not selected but changed" for name in sorted(others) if was[name] != now[name]
+    ]
     names = [name for name in dict.fromkeys([*before, *after]) if name != "scenarios"]
     if others:
         changes += [
