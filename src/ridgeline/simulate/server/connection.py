@@ -21,6 +21,7 @@ class Call(NamedTuple):
     path: bytes
     headers: dict[bytes, bytes]  # names in lower case
     body: bytes
+    keep_alive: bool
 
 
 class Answer(Protocol):
@@ -42,6 +43,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._queue: deque[Call] = deque()
         self._answer: Answer | None = None
+        self._keep_alive = True
         self._path = b""
         self._headers: dict[bytes, bytes] = {}
         self._body: list[bytes] = []
@@ -90,7 +92,8 @@ class Connection(asyncio.Protocol):
             self._refuse(Refusal(f"the body is larger than {MAX_BODY} bytes", 413))
             return
         path = self._path.partition(b"?")[0]
-        self._queue.append(Call(self._parser.get_method(), path, self._headers, b"".join(self._body)))
+        keep = self._parser.should_keep_alive()
+        self._queue.append(Call(self._parser.get_method(), path, self._headers, b"".join(self._body), keep))
         self._next()
 
     # what handlers use
@@ -102,6 +105,8 @@ class Connection(asyncio.Protocol):
     def ended(self) -> None:
         """The answer under way is complete."""
         self._answer = None
+        if not self._keep_alive:
+            self.close()
         self._next()
 
     def close(self) -> None:
@@ -111,13 +116,14 @@ class Connection(asyncio.Protocol):
     def _next(self) -> None:
         while self._queue and self._answer is None:
             call = self._queue.popleft()
+            self._keep_alive = call.keep_alive
             try:
                 given = self._handler(call, self)
             except Refusal as refusal:
                 given = response(refusal.status, refusal.body)
             if isinstance(given, bytes):
                 self.write(given)
-                if call.headers.get(b"connection", b"").lower() == b"close":
+                if not call.keep_alive:
                     self.close()
             else:
                 self._answer = given

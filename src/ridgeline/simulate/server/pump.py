@@ -61,7 +61,6 @@ class Pump:
         request = make(self._serial)
         now = self.clock.now_ns()
         at = now + nanoseconds(self.engine.price.frontend_s(request.prompt))
-        request.queued_ns = now
         self._listeners[request.key] = listener
         heapq.heappush(self._arrivals, (at, self._serial, request))
         self._serial += 1
@@ -112,9 +111,7 @@ class Pump:
         listener = self._listeners[request.key]
         rank = listener.rank if listener.rank is not None else self._router.pick(listener.key)
         listener.rank = rank
-        queued = request.queued_ns
         self.engine.submit(rank, request, now)
-        request.queued_ns = queued  # the server's own metrics count from the moment it had the request
 
     def _deliver(self, ranks: list[list[Token]], touched: dict[int, Listener]) -> None:
         listeners = self._listeners

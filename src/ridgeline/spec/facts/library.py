@@ -44,7 +44,7 @@ def find_model(name: str) -> ModelArch:
     so that re-quantised and fine-tuned releases find their architecture. Raises InputError naming what is known.
     """
     path = Path(name)
-    if path.suffix == ".json" or path.is_dir():
+    if path.suffix == ".json" or (name and path.is_dir()):
         return load_model(path / "config.json" if path.is_dir() else path)
     short = name.rstrip("/").rsplit("/", 1)[-1].lower()
     known = _models(os.environ.get("RIDGELINE_FACTS", ""))
