@@ -78,6 +78,10 @@ def test_order_priority(capsys: pytest.CaptureFixture[str]) -> None:
     assert "priority" not in rows[0], "rows stay rows"
     assert main([*SWEEP, "--order", "priority", "--queue-namespace", "7:1"]) == 0
     assert [row["priority"] for row in json.loads(capsys.readouterr().out)][:2] == ["3.500", "2.500"]
+    assert main([*SWEEP, "--order", "priority", "--event", "push", "--criteria", "agentic"]) == 0
+    assert [row["conc"] for row in json.loads(capsys.readouterr().out)][:4] == [1, 2, 4, 4]
+    assert main([*SWEEP, "--order", "priority", "--criteria", "nonsense"]) == 2
+    assert "`nonsense`: is not a criterion" in capsys.readouterr().err
     assert main(["plan", "single.yaml", "multi.yaml", "--order", "priority", *SWEEP[-2:]]) == 0
     assert capsys.readouterr().out.startswith("dsv-fp4-gb200-dynamo-vllm\n")
 
@@ -100,6 +104,7 @@ def test_prices_come_from_the_settings(folder: Path, capsys: pytest.CaptureFixtu
         (["--no-evals", "--all-evals"], "not allowed with"),
         (["--scenario-type", "chat"], "invalid choice: 'chat'"),
         (["--seq-lens", "1k8k"], "invalid choice: '1k8k'"),
+        (["--queue-namespace", "1:1"], "needs --order priority"),
         (["--nonsense"], "unrecognized arguments"),
     ],
 )

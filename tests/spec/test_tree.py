@@ -25,9 +25,6 @@ def test_values_and_places() -> None:
     assert document.where(("a", "c", "d")) == Where("f.yaml", 3, 12)
     assert document.places(("a", "b")) == [Where("f.yaml", 2, 7), Where("f.yaml", 2, 10)]
     assert document.where(("a", "b", 7)) == Where("f.yaml", 2, 6), "the deepest place that exists"
-    assert document.text(("a", "c", "d")) == "true"
-    assert document.text(("a", "b")) is None
-    assert document.text(("a", "nope")) is None
 
 
 def test_a_key_given_twice_names_both_lines_and_keeps_the_first() -> None:

@@ -118,7 +118,8 @@ def _policy(given: argparse.Namespace) -> Any:
 def _context(given: argparse.Namespace) -> Any:
     from ridgeline.plan.priority import Context
 
-    return Context(event_name=given.event, labels=tuple(given.labels))
+    criteria = None if given.criteria is None else tuple(given.criteria)
+    return Context(event_name=given.event, labels=tuple(given.labels), criteria=criteria)
 
 
 def _evals(given: argparse.Namespace) -> str:
@@ -149,6 +150,8 @@ def _filters(given: argparse.Namespace) -> Filters:
 def _check_usage(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
     if given.no_evals and given.all_evals:
         parser.error("argument --all-evals: not allowed with argument --no-evals")
+    if given.queue_namespace and given.order != "priority":
+        parser.error("argument --queue-namespace: needs --order priority")
     if getattr(given, "step_size", 2) <= 1:
         parser.error("argument --step-size: must be greater than 1")
     low, high = getattr(given, "min_conc", None), getattr(given, "max_conc", None)
@@ -201,6 +204,7 @@ def _shared(parser: argparse.ArgumentParser) -> None:
     add("--priority-policy", metavar="FILE", help="priority policy (default: InferenceX's, built in)")
     add("--event", metavar="NAME", help="event of the priority, e.g. push")
     add("--labels", nargs="+", default=[], metavar="LABEL", help="labels of the pull request, for the priority")
+    add("--criteria", nargs="*", metavar="NAME", help="attributes that count for the priority (default: all)")
     add("--queue-namespace", metavar="RUN:ATTEMPT", help="with --order priority, add a score and a queue token to rows")
     add("--settings", metavar="FILE", help="ridgeline.yaml, for prices")
 

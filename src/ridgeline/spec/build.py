@@ -75,8 +75,9 @@ class Builder:
                 result[key] = self.build(value_node, depth + 1)
         if not merged:
             return result
-        for key in merged.keys() & result.keys():
-            self.overrides(node, key)
+        for key in result:
+            if key in merged:
+                self.overrides(node, key)
         return merged | result
 
     def merge(self, node: Node, merged: dict[str, Any], depth: int) -> None:
@@ -85,7 +86,7 @@ class Builder:
             if not isinstance(value, dict):
                 self.report(node, "a merge key `<<` needs a mapping or a list of mappings")
                 continue
-            for key in merged.keys() & value.keys():
+            for key in (key for key in value if key in merged):
                 self.report(
                     node,
                     f"merged mappings both give `{key}`",

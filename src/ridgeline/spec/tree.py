@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import yaml
 from yaml._yaml import CParser
-from yaml.nodes import Node, ScalarNode, SequenceNode
+from yaml.nodes import Node, SequenceNode
 
 from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.where import Where
@@ -62,16 +62,6 @@ class Document(NamedTuple):
             node = found[1] if found else None
         marks = [item.start_mark for item in node.value] if isinstance(node, SequenceNode) else []
         return [Where(self.file, mark.line + 1, mark.column + 1) for mark in marks]
-
-    def text(self, path: Path_) -> str | None:
-        """The scalar at `path` as it is written, or None when no scalar stands there."""
-        node = self.root
-        for step in path:
-            found = child(node, step)
-            if found is None:
-                return None
-            node = found[1]
-        return node.value if isinstance(node, ScalarNode) else None
 
 
 def parse_file(path: str | Path) -> Document:
