@@ -3,9 +3,9 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.golden import golden
 
 from ridgeline.engine.graphs import FULL, NONE, PIECEWISE, Ladder, ladder
-from tests.golden import golden
 
 
 def test_the_default_ladder() -> None:

@@ -4,13 +4,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.golden import golden
 
 from ridgeline.core.topology import Topology
 from ridgeline.core.units import GIB
 from ridgeline.engine.kv import CHUNK, FULL, STATE, WINDOW, KvLayer, capacity, longest_that_fits, plan_groups
 from ridgeline.engine.kvlayers import kv_layers
 from ridgeline.spec.facts.library import find_model
-from tests.golden import golden
 
 GQA = KvLayer(32, FULL, 8 * 256 * 2, 16)  # 8 heads of 128 + 128 in bf16
 

@@ -1,13 +1,13 @@
 import json
 
 import pytest
+from tests.golden import golden
 
 from ridgeline.core.errors import InputError
 from ridgeline.core.topology import Topology
 from ridgeline.core.units import GIB
 from ridgeline.engine.memory import memory_of, startup_lines
 from ridgeline.engine.options import options_from
-from tests.golden import golden
 
 ONE = Topology(1)
 

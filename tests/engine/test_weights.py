@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from tests.golden import golden
 
 from ridgeline.core.errors import InputError
 from ridgeline.core.topology import Topology
@@ -10,7 +11,6 @@ from ridgeline.engine.parameters import attention_parameters
 from ridgeline.engine.weights import expert_padding, weights
 from ridgeline.spec.facts.library import find_gpu, find_model
 from ridgeline.spec.facts.model import Block, Dense, Experts, Gqa, Mla, ModelArch
-from tests.golden import golden
 
 BF16 = Formats("bf16", "bf16")
 

@@ -1,13 +1,13 @@
 import json
 
 import pytest
+from tests.golden import golden
 
 from ridgeline.core.errors import InputError
 from ridgeline.engine.parameters import active_parameters, total_parameters
 from ridgeline.spec.facts.families import arch_from
 from ridgeline.spec.facts.library import load_model
 from ridgeline.spec.facts.model import Block, Dense, Experts, Gqa, Mla, ModelArch
-from tests.golden import golden
 
 LLAMA = {
     "model_type": "llama", "hidden_size": 64, "vocab_size": 100, "max_position_embeddings": 512, "num_hidden_layers": 3,
