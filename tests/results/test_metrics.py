@@ -103,7 +103,7 @@ def test_failures_are_neither_fast_successes_nor_lost() -> None:
     assert value(found, "error_rate") == pytest.approx(2 / 3), "cancelled and overflow are not errors"
     assert value(found, "overflow_rate") == pytest.approx(1 / 4)
     assert found["e2e_latency.mean"].n == 1 and value(found, "e2e_latency.mean") == pytest.approx(0.150)
-    # Nearest rank over {0.05, inf, inf}: p25 is the success, p50 lies among the failures.
+    # {0.05, inf, inf}: p25 is nearest to the success, p50 lies among the failures.
     assert value(found, "ttft_adjusted.p25") == pytest.approx(0.050)
     assert found["ttft_adjusted.p50"].value is None
     assert "2 of 3 requests failed" in (found["ttft_adjusted.p50"].reason or "")

@@ -102,19 +102,20 @@ def decode_duration(scope: Scope) -> Sample:
 
 
 def _adjusted(scope: Scope, end: str) -> dict[str, Amount]:
-    """Nearest-rank percentiles over successes and one +infinity for every error (AIPerf adj_*)."""
+    """Percentiles over successes and one +infinity for every error, without interpolating towards infinity: the
+    sample nearest to p/100*(n-1), halves to the even one (AIPerf adj_*)."""
     values = np.sort(scope.seconds("sent_ns", end))
     errors = errors_of(scope)
     n = len(values) + errors
     found = {}
     for p in PERCENTILES:
-        rank = max(1, int(np.ceil(round(p * 10) * n / 1000)))
+        place = round(p * (n - 1) / 100)
         if n == 0:
             found[f"p{p:g}"] = Amount(None, 0, "no request was answered")
-        elif rank > len(values):
+        elif place >= len(values):
             found[f"p{p:g}"] = Amount(None, n, f"beyond the last success: {errors} of {n} requests failed")
         else:
-            found[f"p{p:g}"] = Amount(float(values[rank - 1]), n)
+            found[f"p{p:g}"] = Amount(float(values[place]), n)
     return found
 
 
@@ -131,7 +132,7 @@ def errors_of(scope: Scope) -> int:
     better="lower",
     kind="parts",
     parts=tuple(f"p{p:g}" for p in PERCENTILES),
-    formula="nearest-rank percentiles of ttft over good requests and one infinite value for every failed one",
+    formula="percentiles (nearest sample) of ttft over good requests and one infinite value for every failed one",
     source="AIPerf adj_time_to_first_token",
     pitfalls="missing beyond the last success, by design: a run that sheds load cannot look fast here",
 )
@@ -146,7 +147,7 @@ def ttft_adjusted(scope: Scope) -> dict[str, Amount]:
     better="lower",
     kind="parts",
     parts=tuple(f"p{p:g}" for p in PERCENTILES),
-    formula="nearest-rank percentiles of e2e_latency over good requests and one infinite value for every failed one",
+    formula="percentiles (nearest sample) of e2e_latency over good requests and one infinite value for each failed one",
     source="AIPerf adj_request_latency",
     pitfalls="missing beyond the last success, by design",
 )

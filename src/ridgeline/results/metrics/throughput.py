@@ -34,8 +34,8 @@ def duration(scope: Scope) -> Amount:
     kind="parts",
     parts=PARTS,
     formula="sum of prompt (input), completion (output) or both (total) tokens of the good requests / duration",
-    source="InferenceX and AIPerf; tokens from the server's usage",
-    pitfalls="input counts cached prompt tokens too; ramp-up and drain are inside the window",
+    source="InferenceX tokens_per_second; AIPerf divides by the whole profiling phase with its drain instead",
+    pitfalls="tokens are the server's usage; input counts cached tokens too; ramp-up and drain are inside the window",
 )
 def throughput(scope: Scope) -> dict[str, Amount]:
     seconds = scope.duration_s
@@ -67,7 +67,7 @@ def throughput_per_gpu(scope: Scope) -> dict[str, Amount]:
     better="higher",
     kind="scalar",
     formula="good requests / duration",
-    source="AIPerf request_throughput",
+    source="ours, over the same window as throughput; AIPerf request_throughput divides by the whole phase",
     pitfalls="what was achieved, not what was asked for",
 )
 def request_rate(scope: Scope) -> Amount:
