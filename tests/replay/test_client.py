@@ -1,0 +1,172 @@
+"""Parts of the client that need a loop: TLS, the pool's age, the connect limit, the alarm, the client's own health."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import ssl
+import subprocess
+import time
+from array import array
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import uvloop
+from hand_load import ClosedLoop, Prompts
+from scripted_server import ScriptedServer, stream
+
+from ridgeline.core.clock import ScaledClock
+from ridgeline.core.errors import EnvironmentFailed
+from ridgeline.core.record import Outcome, Record, Replay
+from ridgeline.replay.alarm import Alarm
+from ridgeline.replay.driver import replay
+from ridgeline.replay.endpoint import Endpoint
+from ridgeline.replay.health import Health, client_limited, quantile
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl to make a certificate with")
+    folder = tmp_path_factory.mktemp("tls")
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
+    subprocess.run(["openssl", "req", "-x509", *curve, *files, *subject], check=True, capture_output=True)
+    return folder
+
+
+def over_tls(certificate: Path, **more: object) -> Replay:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+
+    async def main() -> Replay:
+        async with asyncio.timeout(20), ScriptedServer(lambda request: stream(3), tls=context) as server:
+            endpoint = replace(Endpoint(url=server.url), **more)  # type: ignore[arg-type]
+            return await replay(ClosedLoop(2, 3), Prompts([b"x" * 300_000] * 3), endpoint)
+
+    return uvloop.run(main())
+
+
+def test_tls_with_a_known_certificate(certificate: Path) -> None:
+    result = over_tls(certificate, ca_file=str(certificate / "cert.pem"))
+    assert [record.outcome for record in result.records] == [Outcome.OK] * 6
+    assert all(record.sent_ns is not None and record.first_byte_ns is not None for record in result.records)
+    assert all((record.sent_ns or 0) <= (record.first_byte_ns or 0) for record in result.records)
+    assert result.health["connections_made"] == 2
+
+
+def test_tls_refuses_an_unknown_certificate_unless_told_not_to_look(certificate: Path) -> None:
+    refused = over_tls(certificate)
+    assert {record.outcome for record in refused.records} == {Outcome.CLIENT_ERROR}
+    assert "certificate" in (refused.records[0].error or "").lower()
+    assert over_tls(certificate, verify_tls=False).records[0].outcome is Outcome.OK
+    with pytest.raises(EnvironmentFailed, match="cannot read the certificates"):
+        over_tls(certificate, ca_file=str(certificate / "none.pem"))
+
+
+def test_a_connection_idle_for_too_long_is_not_reused() -> None:
+    async def main(reuse_s: float) -> int:
+        async with asyncio.timeout(20), ScriptedServer(lambda request: stream(1)) as server:
+            await replay(
+                ClosedLoop(1, 3, delay_ns=2_000_000), Prompts(), Endpoint(url=server.url, idle_reuse_s=reuse_s)
+            )
+            return server.connections
+
+    assert uvloop.run(main(60.0)) == 1
+    assert uvloop.run(main(0.001)) == 3
+
+
+def test_many_streams_have_no_hidden_cap() -> None:
+    async def main() -> Replay:
+        waiting = asyncio.Event()
+
+        def reply(request: object) -> object:
+            if len(server.requests) == 300:
+                waiting.set()
+            return stream(1, first_s=0.01)
+
+        server = ScriptedServer(reply)  # type: ignore[arg-type]
+        async with asyncio.timeout(20), server:
+            result = await replay(ClosedLoop(300, 1), Prompts(), Endpoint(url=server.url))
+            assert waiting.is_set()
+            return result
+
+    result = uvloop.run(main())
+    assert [record.outcome for record in result.records] == [Outcome.OK] * 300
+    assert result.health["sockets_peak"] >= 100
+
+
+def test_the_alarm_rings_once_and_not_early() -> None:
+    async def main() -> tuple[list[int], int, int]:
+        loop = asyncio.get_running_loop()
+        rung: list[int] = []
+        alarm = Alarm(loop, lambda: rung.append(time.monotonic_ns()))
+        due = time.monotonic_ns() + 2_300_000
+        alarm.set(due - 1_000_000)
+        alarm.set(due)  # replaces the earlier time
+        await asyncio.sleep(0.02)
+        once = len(rung)
+        alarm.set(1)  # long past: soon
+        await asyncio.sleep(0.01)
+        alarm.set(time.monotonic_ns() + 5_000_000)
+        alarm.set(None)
+        await asyncio.sleep(0.02)
+        alarm.close()
+        return rung, once, due
+
+    rung, once, due = uvloop.run(main())
+    assert once == 1 and len(rung) == 2 and rung[0] >= due
+
+
+def test_the_alarm_without_timerfd(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "other")
+
+    async def main() -> int:
+        rung: list[int] = []
+        alarm = Alarm(asyncio.get_running_loop(), lambda: rung.append(1))
+        alarm.set(time.monotonic_ns() + 1_000_000)
+        await asyncio.sleep(0.02)
+        alarm.set(None)
+        alarm.close()
+        return len(rung)
+
+    assert asyncio.run(main()) == 1
+
+
+def test_client_limited_is_a_share_of_the_median() -> None:
+    assert not client_limited(0.005, 0.1) and client_limited(0.0051, 0.1)
+    assert not client_limited(None, 0.1) and not client_limited(0.1, None)
+    assert quantile(array("q", [1, 2, 3, 4]), 0.5) == 2.5 and quantile([], 0.5) is None
+
+
+def test_health_tells_lags_of_the_measured_window_only() -> None:
+    def record(number: int, lag_ns: int, phase: str = "profiling", ttft_ns: int = 1_000) -> Record:
+        return Record(
+            request_id=number,
+            phase=phase,
+            lane=0,
+            tree=0,
+            session_id="s",
+            conversation_id="s",
+            turn_index=0,
+            scheduled_ns=1_000,
+            sent_ns=1_000 + lag_ns,
+            first_token_ns=1_000 + lag_ns + ttft_ns,
+        )
+
+    async def main(lag_ns: int) -> dict[str, float]:
+        health = Health(asyncio.get_running_loop(), ScaledClock.start())
+        health.start()
+        health.note(record(0, 900_000, phase="warmup"))
+        for number in range(1, 5):
+            health.note(record(number, lag_ns))
+        await asyncio.sleep(0.12)
+        health.stop()
+        return health.summary({"sockets_peak": 3.0})
+
+    calm, late = uvloop.run(main(40)), uvloop.run(main(60))
+    assert calm["send_lag_max_s"] == pytest.approx(4e-8) and calm["client_limited"] == 0.0
+    assert late["client_limited"] == 1.0 and late["sockets_peak"] == 3.0
+    assert calm["loop_lag_max_s"] >= calm["loop_lag_p50_s"] >= 0 and calm["cpu_share"] >= 0

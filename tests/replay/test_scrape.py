@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from ridgeline.core.clock import ScaledClock
+from ridgeline.replay.scrape import MAX_FAILURES, OPEN_S, Breaker, Scraper, fetch, parse_metrics, series
+
+PAGE = """# HELP vllm:kv_cache_usage_perc use
+# TYPE vllm:kv_cache_usage_perc gauge
+vllm:kv_cache_usage_perc{model_name="m",engine="0"} 0.25
+# TYPE vllm:request_success counter
+vllm:request_success_total{reason="a\\"b"} 3.0
+# TYPE lat histogram
+lat_bucket{le="0.5"} 1
+lat_bucket{le="+Inf"} 2
+lat_sum 1.5
+lat_count 2
+"""
+
+
+@contextmanager
+def page(status: int, kind: str, body: str) -> Iterator[tuple[str, list[str]]]:
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/metrics", asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_samples_have_canonical_names() -> None:
+    assert parse_metrics(PAGE) == {
+        'vllm:kv_cache_usage_perc{engine="0",model_name="m"}': 0.25,
+        'vllm:request_success_total{reason="a\\"b"}': 3.0,
+        'lat_bucket{le="0.5"}': 1.0,
+        'lat_bucket{le="+Inf"}': 2.0,
+        "lat_sum": 1.5,
+        "lat_count": 2.0,
+    }
+    assert series("x", {"b": "1\n", "a": "\\"}) == 'x{a="\\\\",b="1\\n"}'
+
+
+@pytest.mark.parametrize("text", ['{"status":"ok"}', "[1]", "<html></html>", "hello there, friend"])
+def test_what_is_no_page_of_samples_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_metrics(text)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "body"),
+    [
+        (200, "application/json", '{"a":1}'),
+        (200, "text/plain", '{"a":1}'),
+        (200, "text/plain", ""),
+        (404, "text/plain", "x 1\n"),
+        (200, "text/plain", "\udcff".encode("utf-8", "surrogateescape").decode("latin-1")),
+    ],
+)
+def test_a_failed_scrape_is_a_gap(status: int, kind: str, body: str) -> None:
+    with page(status, kind, body) as (url, _):
+        assert fetch(url) is None
+
+
+def test_nobody_there_is_a_gap() -> None:
+    assert fetch("http://127.0.0.1:1/metrics") is None
+
+
+def test_the_breaker_opens_after_failures_in_a_row_and_closes_again() -> None:
+    breaker = Breaker()
+    for at in range(MAX_FAILURES):
+        assert breaker.allows(at)
+        breaker.note(False, at)
+    assert not breaker.allows(MAX_FAILURES) and breaker.allows(MAX_FAILURES - 1 + OPEN_S)
+    breaker.note(False, 100.0)
+    assert not breaker.allows(101.0), "one try a minute while it stays broken"
+    breaker.note(True, 200.0)
+    assert breaker.allows(200.0) and breaker.failures == 0
+
+
+def test_a_window_has_both_edges_and_a_json_page_costs_three_tries() -> None:
+    with (
+        page(200, "text/plain; version=0.0.4", PAGE) as (good, asked),
+        page(200, "application/json", "{}") as (bad, tries),
+    ):
+        scraper = Scraper([good, bad, good], 0.001, ScaledClock.start())
+        scraper.start()
+        while len(asked) < 8:
+            threading.Event().wait(0.002)
+        samples = scraper.stop()
+    seen = [sample for sample in samples if sample.endpoint == good]
+    gaps = [sample for sample in samples if sample.endpoint == bad]
+    assert len(seen) == len(asked) and all(sample.values and sample.values["lat_count"] == 2 for sample in seen)
+    assert [sample.at_ns for sample in seen] == sorted(sample.at_ns for sample in seen)
+    assert len(tries) == len(gaps) == MAX_FAILURES and all(sample.values is None for sample in gaps)
