@@ -110,10 +110,10 @@ def _layer(row: dict[str, Any]) -> KvLayer:
     size = row["num_kv_heads"] * row["head_size"] * element if latent else 0
     if row.get("cache_dtype_str") == "fp8_ds_mla":
         size = 584 if row.get("model_version") == "deepseek_v4" else 656
-    return KvLayer(
-        row["count"], WINDOW if window else FULL, size or row["num_kv_heads"] * (row["head_size"] + row["head_size_v"]) * element,
-        row["block_size"], row.get("compress_ratio", 1), row.get("alignment") or 1, window, latent,
-    )  # fmt: skip
+    kind, both = WINDOW if window else FULL, row["head_size"] + (row.get("head_size_v") or 0)
+    ratio, align = row.get("compress_ratio", 1), row.get("alignment") or 1
+    size = size or row["num_kv_heads"] * both * element
+    return KvLayer(row["count"], kind, size, row["block_size"], ratio, align, window, latent)
 
 
 def test_known_layouts() -> None:

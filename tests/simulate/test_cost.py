@@ -1,0 +1,174 @@
+import json
+import statistics
+
+import pytest
+from tests.golden import golden
+
+from ridgeline.core.errors import InputError
+from ridgeline.core.topology import Topology
+from ridgeline.engine.options import EngineOptions, options_from
+from ridgeline.simulate.batch import Batch, Chunk, Entry
+from ridgeline.simulate.cost import StepCost, all_reduce_s, experts_touched, overlapped, saturating
+from ridgeline.simulate.costparams import parameters_for
+from ridgeline.simulate.request import Request
+from ridgeline.spec.facts.library import find_gpu
+
+ONE = Topology(1)
+
+
+def cost(model: str, gpu: str, topology: Topology = ONE, precision: str | None = None, **more) -> StepCost:
+    options: EngineOptions = options_from(model, gpu, topology, precision, **more)
+    return StepCost(options, parameters_for(options.gpu.name, options.engine))
+
+
+def decoding(requests: int, context: int) -> Batch:
+    batch = Batch()
+    batch.decodes, batch.decode_context = requests, requests * context
+    batch.entries = [Entry(Request(0, 1, 1, ()), 1, True, 0)] * requests
+    return batch
+
+
+def prefilling(tokens: int, context: int = 0) -> Batch:
+    batch = Batch()
+    batch.chunks = [Chunk(tokens, context)]
+    batch.attached = (tokens + context) // 16
+    batch.entries = [Entry(Request(0, tokens, 1, ()), tokens, True, 0)]
+    return batch
+
+
+def test_reading_and_computing_overlap_but_not_quite() -> None:
+    assert overlapped(3.0, 0.0) == 3.0
+    assert overlapped(1.0, 1.0) == pytest.approx(2**0.25)
+    assert max(2.0, 1.0) < overlapped(2.0, 1.0) < 2.05
+    assert overlapped(0.0, 0.0) == 0.0
+
+
+def test_efficiency_saturates() -> None:
+    assert saturating(0.8, 100, 100) == 0.4
+    assert saturating(0.8, 100, 1e9) == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize(("tokens", "share"), [(16, 0.22), (64, 0.63), (128, 0.87), (400, 0.998)])
+def test_experts_touched_by_uniform_routing(tokens: int, share: float) -> None:
+    """DeepSeek-V4-Pro: 6 of 384."""
+    assert experts_touched(384, 6, tokens, 1.0) / 384 == pytest.approx(share, abs=0.006)
+    assert experts_touched(384, 6, 1, 1.0) == pytest.approx(6)
+
+
+def test_collectives_cost_nothing_alone_and_grow_with_bytes() -> None:
+    gpu, p = find_gpu("h200"), parameters_for("H200", "vllm")
+    assert all_reduce_s(1e6, 1, gpu, p) == 0
+    assert all_reduce_s(1e3, 8, gpu, p) == pytest.approx(p.collective_s, rel=0.01)
+    big = all_reduce_s(1e9, 8, gpu, p)
+    assert big == pytest.approx(2 * 1e9 * 7 / 8 / (gpu.link_bandwidth * p.link), rel=0.01)
+
+
+def test_more_work_never_takes_less_time() -> None:
+    price = cost("llama-3.1-8b", "h200")
+    for context in (0, 1000, 100_000):
+        # sizes of the ladder: between them steps are padded to the same size
+        times = [price.seconds([decoding(n, context)]) for n in (1, 2, 4, 8, 64, 128, 256, 512)]
+        assert times == sorted(times)
+    chunks = [price.seconds([prefilling(n, 30_000)]) for n in (1, 16, 256, 1024, 8192)]
+    assert chunks == sorted(chunks)
+
+
+def test_cached_context_costs_time_even_when_nothing_of_it_is_new() -> None:
+    price = cost("llama-3.1-8b", "h200")
+    assert price.seconds([prefilling(512, 100_000)]) > 3 * price.seconds([prefilling(512, 0)])
+
+
+def test_windows_and_sparse_attention_stop_reading() -> None:
+    dense, window = cost("llama-3.1-8b", "h200"), cost("gpt-oss-120b", "h200")
+    assert dense.decode_s(decoding(1, 100_000)) == pytest.approx(10 * dense.decode_s(decoding(1, 10_000)))
+    assert window.decode_s(decoding(1, 100_000)) < 10 * window.decode_s(decoding(1, 10_000))
+    sparse = cost("glm-5.2", "b300", Topology(8), "fp4")
+    assert sparse.decode_s(decoding(1, 100_000)) < 4 * sparse.decode_s(decoding(1, 10_000))
+
+
+def test_recurrent_layers_cost_the_same_at_any_length() -> None:
+    price = cost("Qwen3.5-397B-A17B", "b200", Topology(8), "fp8")
+    assert price.state_bytes > 0
+    short, long = (price.decode_s(decoding(1, context)) for context in (1, 1001))
+    rows = 15 * 1000 * 2 * 256 * 2  # 15 full layers with one KV head a rank; the other 45 keep a state
+    assert (long - short) * price.gpu.bandwidth * price.p.kv_read == pytest.approx(rows)
+
+
+def test_one_ranks_prefill_stalls_all_ranks() -> None:
+    price = cost("deepseek-r1", "b200", Topology(8, ep=8, dp_attn=True), "fp4")
+    busy: list[Batch | None] = [decoding(16, 50_000) for _ in range(8)]
+    calm = price.seconds(busy)
+    stalled = price.seconds([prefilling(8192, 50_000), *busy[1:]])
+    assert stalled > 5 * calm
+    assert price.seconds([decoding(16, 50_000), *[None] * 7]) > 0.3 * calm
+
+
+def test_the_worst_rank_decides_the_graph_mode() -> None:
+    price = cost("deepseek-r1", "b200", Topology(8, dp_attn=True), "fp4", cudagraph_mode="FULL_DECODE_ONLY")
+    decode, mixed = decoding(4, 100), prefilling(16)
+    assert price.mode([decode, None], [4, 0]) == "FULL"
+    assert price.mode([decode, mixed], [4, 16]) == "NONE"
+
+
+def test_expert_parallelism_trades_all_reduces_for_dispatch() -> None:
+    tensor = cost("deepseek-r1", "h200", Topology(8), "fp8")
+    expert = cost("deepseek-r1", "h200", Topology(8, ep=8, dp_attn=True), "fp8")
+    flat = cost("deepseek-r1", "h200", Topology(8, dp_attn=True), "fp8")
+    assert tensor.collectives_s(64, 64) > 0
+    assert 0 < expert.collectives_s(64, 512) < flat.collectives_s(64, 512)
+    assert cost("qwen3-8b", "h200").collectives_s(64, 64) == 0
+
+
+def test_narrower_weights_are_faster_and_more_gpus_too() -> None:
+    times = [cost("llama-3.1-70b", "b200", t, p).seconds([decoding(8, 2000)]) for t, p in
+             ((Topology(2), "bf16"), (Topology(2), "fp8"), (Topology(2), "fp4"), (Topology(4), "fp4"))]  # fmt: skip
+    assert times == sorted(times, reverse=True)
+
+
+def test_an_idle_engine_needs_time_to_wake() -> None:
+    price = cost("qwen3-8b", "h200")
+    batch = [decoding(1, 10)]
+    assert price.seconds(batch, from_idle=True) - price.seconds(batch) == pytest.approx(price.p.wake_s)
+
+
+def test_every_parameter_says_where_it_comes_from() -> None:
+    own, assumed = parameters_for("H200", "vllm"), parameters_for("MI355X", "vllm")
+    assert len(own.provenance) == 21
+    assert all("measured" in text or "assumption" in text for text in own.provenance.values())
+    assert all(text.startswith("assumed as measured on H200") for text in assumed.provenance.values())
+    assert assumed.kv_read == own.kv_read
+
+
+def test_a_parameter_file_overrides_and_is_checked(tmp_path) -> None:
+    path = tmp_path / "p.json"
+    path.write_text('{"values": {"kv_read": {"value": 0.5, "source": "fitted"}}}')
+    found = parameters_for("H200", "vllm", path)
+    assert (found.kv_read, found.provenance["kv_read"]) == (0.5, "fitted")
+    bad = tmp_path / "bad.json"
+    bad.write_text('{"values": {"speed": {"value": 1, "source": ""}, "link": {"value": 0, "source": ""}}}')
+    with pytest.raises(InputError) as raised:
+        parameters_for("H200", "vllm", bad)
+    assert {problem.key for problem in raised.value.problems} == {"speed", "link"}
+    with pytest.raises(InputError, match="not a ridgeline-cost/1 file"):
+        parameters_for("H200", "vllm", tmp_path / "none.json")
+
+
+def _error(price: StepCost, rows: list[dict]) -> list[float]:
+    return [price.seconds([decoding(row["B"], row["C"])]) * 1e3 / row["ms"] - 1 for row in rows]
+
+
+def test_decode_and_prefill_of_a_real_engine() -> None:
+    """The parameters come from these very measurements, so this shows that a dozen numbers describe them all, not that
+    the model foresees others."""
+    known = json.loads(golden("h200/results.json").read_text())
+    for key, model, allowed in (("llama8b_graph", "llama-3.1-8b", 0.03), ("qwen3moe_graph", "qwen3-30b-a3b", 0.08)):
+        errors = _error(cost(model, "h200", precision="bf16"), known["decode_step_ms"][key])
+        assert statistics.mean(map(abs, errors)) < allowed
+        assert max(map(abs, errors)) < 0.15
+    price = cost("llama-3.1-8b", "h200", precision="bf16")
+    errors = [
+        price.seconds([prefilling(row["c"], row["C"])], from_idle=True) * 1e3 / row["ms"] - 1
+        for row in known["prefill"]["llama8b"]
+    ]
+    assert statistics.mean(map(abs, errors)) < 0.08
+    assert max(map(abs, errors)) < 0.25

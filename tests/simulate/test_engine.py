@@ -1,0 +1,133 @@
+"""Ranks in lock-step and look-ahead, with prices a test can do in its head."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from ridgeline.core.topology import Topology
+from ridgeline.engine.options import options_from
+from ridgeline.simulate.batch import Batch
+from ridgeline.simulate.engine import Engine, engine_of
+from ridgeline.simulate.request import Request
+from ridgeline.simulate.router import Router
+from ridgeline.simulate.scheduler import Limits, Scheduler
+
+LIMITS = Limits(max_num_batched_tokens=100, max_num_seqs=8, max_model_len=1000, block_size=4, blocks=200)
+MS = 1_000_000
+
+
+@dataclass
+class PerToken:
+    """A millisecond per token of the busiest rank."""
+
+    frontend: float = 0.0
+
+    def seconds(self, batches: Sequence[Batch | None], *, from_idle: bool = False) -> float:
+        return max(batch.tokens if batch else 0 for batch in batches) / 1000
+
+    def frontend_s(self, prompt_tokens: int) -> float:
+        return self.frontend
+
+
+def request(key: int, prompt: int, out: int) -> Request:
+    return Request(key, prompt, out, [hash((key, i)) for i in range((prompt + out) // 4)])
+
+
+def drain(engine: Engine) -> list[tuple[int, list[int]]]:
+    """(end in ms, keys that got a token) of every step."""
+    steps = []
+    while engine.ends_at is not None:
+        step = engine.finish()
+        steps.append((step.end_ns // MS, [token.request.key for tokens in step.tokens for token in tokens]))
+    return steps
+
+
+def test_an_arrival_in_mid_step_waits_for_the_step_after_the_next() -> None:
+    engine = Engine(LIMITS, 1, PerToken())
+    engine.submit(0, request(0, 50, 4), 0)
+    engine.kick(0)
+    engine.submit(0, request(1, 20, 1), 10 * MS)  # the step from 50 to 51 ms has been planned without it
+    assert drain(engine) == [(50, [0]), (51, [0]), (72, [0, 1]), (73, [0])]
+
+
+def test_without_look_ahead_it_joins_the_next_step() -> None:
+    engine = Engine(LIMITS, 1, PerToken(), async_scheduling=False)
+    engine.submit(0, request(0, 50, 2), 0)
+    engine.kick(0)
+    engine.submit(0, request(1, 20, 1), 10 * MS)
+    assert drain(engine) == [(50, [0]), (71, [0, 1])]
+
+
+def test_all_of_an_instant_start_together() -> None:
+    engine = Engine(LIMITS, 1, PerToken())
+    for key in range(3):
+        engine.submit(0, request(key, 10, 1), 5 * MS)
+    engine.kick(5 * MS)
+    assert drain(engine) == [(35, [0, 1, 2])]
+
+
+def test_the_slowest_rank_decides_and_idle_ranks_run_along() -> None:
+    engine = Engine(LIMITS, 3, PerToken())
+    engine.submit(0, request(0, 4, 3), 0)
+    engine.submit(1, request(1, 60, 2), 0)
+    engine.kick(0)
+    assert drain(engine) == [(60, [0, 1]), (61, [0, 1]), (62, [0])]
+
+
+def test_a_rank_that_was_idle_joins_at_the_next_step() -> None:
+    engine = Engine(LIMITS, 2, PerToken())
+    engine.submit(0, request(0, 50, 3), 0)
+    engine.kick(0)
+    engine.submit(1, request(1, 10, 1), 1 * MS)
+    assert drain(engine) == [(50, [0]), (60, [0, 1]), (61, [0])]
+
+
+def test_an_abort_in_mid_step_lets_the_others_go_on() -> None:
+    engine = Engine(LIMITS, 1, PerToken())
+    gone = request(0, 10, 5)
+    engine.submit(0, gone, 0)
+    engine.submit(0, request(1, 10, 2), 0)
+    engine.kick(0)
+    engine.abort(0, gone)
+    engine.abort(0, gone)
+    assert [keys for _, keys in drain(engine)] == [[1], [1]]
+    assert engine.metrics[0].ends["abort"] == 1
+    assert engine.ranks[0].pool.used == 0
+
+
+def test_times_of_a_request_add_up() -> None:
+    engine = Engine(LIMITS, 1, PerToken())
+    found = request(0, 10, 3)
+    engine.submit(0, found, 2 * MS)
+    engine.kick(7 * MS)
+    drain(engine)
+    assert (found.queued_ns, found.scheduled_ns, found.first_ns, found.last_ns) == (2 * MS, 7 * MS, 17 * MS, 19 * MS)
+    seen = engine.metrics[0].histograms
+    assert seen["time_to_first_token_seconds"].total == pytest.approx(0.015)
+    assert seen["request_queue_time_seconds"].total == pytest.approx(0.005)
+    assert seen["inter_token_latency_seconds"].total == pytest.approx(0.002)
+    assert seen["e2e_request_latency_seconds"].total == pytest.approx(0.017)
+
+
+def test_options_become_ranks_and_limits() -> None:
+    options = options_from(
+        "gpt-oss-20b", "h200", Topology(4, dp_attn=True), kv_tokens=4000, max_model_len=131072, watermark=0.1
+    )
+    engine = engine_of(options)
+    assert len(engine.ranks) == 4
+    assert (engine.limits.blocks, engine.limits.watermark_blocks, engine.limits.max_num_seqs) == (250, 25, 1024)
+    assert engine.limits.max_model_len == 4000  # longer requests could never fit the overridden pool
+
+
+def test_routing_policies() -> None:
+    ranks = [Scheduler(LIMITS) for _ in range(3)]
+    session = Router("session", ranks)
+    assert len({session.pick("a") for _ in range(5)}) == 1
+    assert {session.pick(f"key-{i}") for i in range(50)} == {0, 1, 2}
+    spread = Router("round-robin", ranks)
+    assert [spread.pick("a") for _ in range(4)] == [0, 1, 2, 0]
+    ranks[0].add(request(0, 4, 1))
+    for router in (Router("least-loaded", ranks), session):
+        assert router.pick(None) == 1
+    assert Router("session", ranks[:1]).pick("anything") == 0
