@@ -15,6 +15,7 @@ from ridgeline.trace.build import build_session
 from ridgeline.trace.corpus import PROFILES, Corpus, peak_context
 from ridgeline.trace.formats import columnar, rows, weka
 from ridgeline.trace.formats.plain import Row, Style, sessions
+from ridgeline.trace.formats.problems import at_byte
 from ridgeline.trace.formats.source import Record, chunks, files, records
 from ridgeline.trace.formats.tables import azure, burstgpt, concatenated, table_format
 from ridgeline.trace.session import Session
@@ -69,8 +70,10 @@ def _detect(path: Path) -> str:
         raise InputError([Problem("trace file is empty", Where(str(path)))])
     try:
         keys = set(msgspec.json.decode(first.data, type=dict[str, msgspec.Raw]))
-    except msgspec.DecodeError:
+    except msgspec.ValidationError:
         keys = set()
+    except msgspec.DecodeError as error:
+        raise InputError([Problem(f"not JSON: {error}", at_byte(first.data, str(error), first.where))]) from error
     for name, marks in MARKS:
         if keys & marks:
             return name

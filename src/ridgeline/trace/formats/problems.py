@@ -21,7 +21,7 @@ def problems(data: bytes, struct: type[msgspec.Struct], where: Where) -> list[Pr
     try:
         value = msgspec.json.decode(data)
     except msgspec.DecodeError as error:
-        return [Problem(f"not JSON: {error}", _at_byte(data, str(error), where))]
+        return [Problem(f"not JSON: {error}", at_byte(data, str(error), where))]
     found: list[tuple[tuple[str | int, ...], str]] = []
     _walk(value, struct, (), found)
     places = _Places(data, where)
@@ -104,7 +104,8 @@ def _dotted(path: tuple[str | int, ...]) -> str | None:
     return text.lstrip(".") or None
 
 
-def _at_byte(data: bytes, message: str, where: Where) -> Where:
+def at_byte(data: bytes, message: str, where: Where) -> Where:
+    """The place a JSON error message speaks of ("byte N"), in the record's own file."""
     match = re.search(r"byte (\d+)", message)
     if not match:
         return where

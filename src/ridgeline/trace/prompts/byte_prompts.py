@@ -145,7 +145,7 @@ class BytePrompts:
                 ]
                 marker = ""
             else:
-                name = (script.space, conversation, node)
+                name = (script.session.id, conversation, node)
                 parts.append(self._fragments.get(name, partial(self._message, script, conversation, node)))
         ending = plan.endings[turn]
         if ending.tail:

@@ -116,7 +116,7 @@ class TokenPrompts:
                 parts.append(_text(self._ids.marker(marker)))
                 marker = ""
             if segment.end > segment.start:
-                name = (script.space, conversation, node)
+                name = (script.session.id, conversation, node)
                 parts.append(self._fragments.get(name, partial(self._run, script, conversation, node)))
         if plan.endings[turn].tail:
             parts.append(_text(script.tail(conversation, turn)))

@@ -1,0 +1,154 @@
+"""Mooncake, Bailian, texts and tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.golden import golden
+from tests.trace.making import write
+
+from ridgeline.core.errors import InputError
+from ridgeline.trace import load
+from ridgeline.trace.stats import statistics
+
+
+def refused(path: Path, **options: object) -> list[str]:
+    with pytest.raises(InputError) as error:
+        load(path, **options)  # type: ignore[arg-type]
+    return [str(problem) for problem in error.value.problems]
+
+
+def test_mooncake_rows_are_sessions_with_global_blocks(tmp_path: Path) -> None:
+    rows = [
+        {"timestamp": 0, "input_length": 1200, "output_length": 5, "hash_ids": [0, 1, 2]},
+        {"timestamp": 500, "input_length": 1024, "output_length": 6, "hash_ids": [0, 1], "session_id": "x"},
+        {"timestamp": 2500, "input_length": 1200, "output_length": 7, "hash_ids": [0, 1, 2], "session_id": "x"},
+    ]
+    corpus = load(write(tmp_path / "m.jsonl", *rows))
+    assert (corpus.format, corpus.clock) == ("mooncake", "none")
+    first, second = corpus.sessions
+    assert (first.id, first.block_size, first.hash_scope) == ("mooncake_000000", 512, "global")
+    assert [turn.at_ns for turn in second.root.turns] == [500_000_000, 2_500_000_000]
+    assert [turn.delay_ns for turn in second.root.turns] == [None, 2_000_000_000]
+    assert [turn.hit_blocks for session in corpus.sessions for turn in session.root.turns] == [0, 2, 3]
+
+
+def test_mooncake_texts_and_messages_are_the_prompt(tmp_path: Path) -> None:
+    rows = [
+        {"text_input": "hello you", "delay": 3},
+        {"messages": [{"role": "system", "content": "abcd"}, {"role": "user", "content": "abcde"}]},
+    ]
+    first, second = load(write(tmp_path / "m.jsonl", *rows)).sessions
+    assert first.root.turns[0].messages == (("user", "hello you"),)
+    assert first.root.turns[0].input_tokens == 3
+    assert second.root.turns[0].messages == (("system", "abcd"), ("user", "abcde"))
+    assert second.root.turns[0].input_tokens == 3
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"input_length": 5, "text_input": "x"}, "exactly one of"),
+        ({"timestamp": 5, "input_length": 0}, "`input_length`"),
+        ({"text_input": "x", "hash_ids": [1]}, "`hash_ids`: goes with input_length only"),
+        ({"input_length": 512, "hash_ids": [1, 2]}, "more than 512 tokens need"),
+        ({"input_length": 100, "hash_ids": [7]}, "block 7 has 100 tokens here and 512 elsewhere"),
+        ({"payload": {"messages": []}}, "exactly one of|not replayed"),
+        ({"input_length": 5, "colour": 1}, "`colour`: unknown key"),
+    ],
+)
+def test_wrong_mooncake_rows_are_refused(tmp_path: Path, row: dict[str, object], words: str) -> None:
+    good = {"input_length": 1024, "hash_ids": [7, 8]}
+    lines = refused(write(tmp_path / "m.jsonl", good, row))
+    assert len(lines) == 1 and "m.jsonl:2" in lines[0]
+    assert any(word in lines[0] for word in words.split("|"))
+
+
+def test_bailian_chats_follow_their_parents(tmp_path: Path) -> None:
+    def chat(own: int, parent: int, turn: int, at: float) -> dict[str, object]:
+        plain = {"type": "text", "input_length": 40, "output_length": 3, "hash_ids": [1, 2, own]}
+        return plain | {"chat_id": own, "parent_chat_id": parent, "turn": turn, "timestamp": at}
+
+    corpus = load(write(tmp_path / "b.jsonl", chat(5, -1, 1, 0), chat(9, 7, 3, 8), chat(7, 5, 2, 4), chat(6, -1, 1, 5)))
+    assert corpus.format == "bailian"
+    assert [(s.id, [t.at_ns // 10**9 for t in s.root.turns if t.at_ns is not None]) for s in corpus.sessions] == [
+        ("chat_5", [0, 4, 8]),
+        ("chat_6", [5]),
+    ]
+    assert corpus.sessions[0].block_size == 16
+
+
+def test_texts_are_sessions_and_histories_grow(tmp_path: Path) -> None:
+    single = load(
+        write(tmp_path / "s.jsonl", {"text": "one", "output_length": 4}, {"texts": ["a", "b"], "timestamp": 20})
+    )
+    assert single.format == "single-turn"
+    assert [s.root.turns[0].messages for s in single.sessions] == [(("user", "one"),), (("user", "a b"),)]
+    turns = [{"text": "first", "output_length": 3}, {"text": "second", "delay": 250}]
+    multi = load(write(tmp_path / "m.jsonl", {"session_id": "x", "turns": turns}))
+    (session,) = multi.sessions
+    first, second = session.root.turns
+    assert second.messages is not None and second.messages[0] == ("user", "first")
+    assert [role for role, _ in second.messages] == ["user", "assistant", "user"]
+    assert len(second.messages[1][1]) == 4 * 3
+    assert (second.delay_ns, first.input_tokens, second.input_tokens) == (250_000_000, 2, 2 + 3 + 2)
+    assert "`turns`" in refused(write(tmp_path / "e.jsonl", {"turns": []}))[0]
+    assert "exactly one of text and texts" in refused(write(tmp_path / "t.jsonl", {"turns": [{"role": "user"}]}))[0]
+
+
+def test_tables_have_lengths_and_times(tmp_path: Path) -> None:
+    azure = tmp_path / "a.csv"
+    azure.write_text(
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,48,10\n2023-11-16 18:17:04.0299600,31,8\n"
+    )
+    corpus = load(azure)
+    assert corpus.format == "azure"
+    assert [(t.at_ns, t.input_tokens, t.output_tokens) for s in corpus.sessions for t in s.root.turns] == [
+        (0, 48, 10),
+        (50_000_000, 31, 8),
+    ]
+    burst = tmp_path / "b.csv"
+    burst.write_text("Timestamp,Model,Request tokens,Response tokens,Total tokens\n5,GPT-4,7,3,10\n6.5,GPT-4,9,0,9\n")
+    corpus = load(burst)
+    assert corpus.format == "burstgpt"
+    assert [(t.at_ns, t.max_tokens) for s in corpus.sessions for t in s.root.turns] == [(0, 3), (1_500_000_000, 1)]
+    burst.write_text("Timestamp,Request tokens,Response tokens\n5,x,3\n6,7,-2\n")
+    assert [line.split("`")[1] for line in refused(burst)] == ["Request tokens", "Response tokens"]
+    assert "b.csv:2" in refused(burst)[0]
+    burst.write_text("Timestamp,Request tokens\n5,1\n")
+    assert "column is missing" in refused(burst, format="burstgpt")[0]
+
+
+def test_selection_is_the_same_for_every_format(tmp_path: Path) -> None:
+    rows = [{"input_length": size, "output_length": 10} for size in (500, 90, 80, 70)]
+    path = write(tmp_path / "m.jsonl", *rows)
+    corpus = load(path, max_context=100, limit=2)
+    assert [session.root.turns[0].input_tokens for session in corpus.sessions] == [90, 80]
+    assert corpus.context_dropped == 1
+    assert corpus.digest != load(path).digest
+
+
+@pytest.mark.parametrize(
+    ("file", "sessions", "mean_in", "mean_out", "hit"),
+    [
+        ("mooncake-fast25/synthetic_trace.jsonl", 3993, 15_325, 149, 0.640),
+        ("azure-llm-2023/AzureLLMInferenceTrace_code.csv", 8819, 2048, 28, None),
+    ],
+)
+def test_public_traces_have_their_known_figures(
+    file: str, sessions: int, mean_in: int, mean_out: int, hit: float | None
+) -> None:
+    found = statistics(load(golden(f"traces/{file}")))
+    assert found["sessions"] == sessions
+    assert found["input_tokens"]["mean"] == pytest.approx(mean_in, abs=1)
+    assert found["output_tokens"]["mean"] == pytest.approx(mean_out, abs=1)
+    assert found["hit_rate"] == (None if hit is None else pytest.approx(hit, abs=0.0005))
+
+
+def test_a_format_can_be_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text(json.dumps({"input_length": 5}) + "\n")
+    assert load(path, format="mooncake").format == "mooncake"
+    assert "unknown key" in refused(path, format="weka")[0] or "is missing" in refused(path, format="weka")[0]

@@ -1,0 +1,154 @@
+"""Request bodies: keys, order, escaping, the marker's place, what the user adds, bounded caches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+from tests.trace.making import send, session, turn
+
+from ridgeline.core.errors import EnvironmentFailed, InputError
+from ridgeline.trace.prompts import byte_model, make_prompts
+from ridgeline.trace.prompts.byte_prompts import ByteText
+from ridgeline.trace.prompts.corpus_text import corpus_text
+from ridgeline.trace.prompts.fragments import Fragments
+from ridgeline.trace.prompts.tokenizer_prompts import FileTokenizer
+
+MARKER = "[rid:0123456789ab]\n\n"
+
+
+class Words:
+    """A tokenizer of lines, with a token for every character that needs escaping."""
+
+    def encode(self, text: str) -> Sequence[int]:
+        return [ord(letter) for letter in text]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return "".join('"' if token % 7 == 0 else chr(token) for token in ids)
+
+
+def made() -> object:
+    return session(
+        [turn(range(4), declared_prefix_tokens=64), turn(range(9), tokens=600, output_tokens=30)],
+        [turn([0, 1, 2])],
+    )
+
+
+def test_the_keys_are_in_the_order_of_the_wire() -> None:
+    body = b"".join(make_prompts([], "bytes", model="served").body(send(made(), max_tokens=3)))
+    data = json.loads(body)
+    assert list(data) == ["messages", "model", "stream", "max_completion_tokens", "ignore_eos", "stream_options"]
+    assert (data["model"], data["stream"], data["max_completion_tokens"]) == ("served", True, 3)
+    assert (data["ignore_eos"], data["stream_options"]) == (True, {"include_usage": True})
+    ids = json.loads(b"".join(make_prompts([], "token-ids", model="m").body(send(made()))))
+    assert list(ids) == ["prompt", "model", "stream", "max_tokens", "ignore_eos", "stream_options"]
+    assert len(ids["prompt"]) == 256 and all(isinstance(token, int) for token in ids["prompt"])
+
+
+def test_what_the_user_adds_wins() -> None:
+    extra = {"temperature": 0, "ignore_eos": False, "max_completion_tokens": 9, "stream_options": {"x": 1}}
+    data = json.loads(b"".join(make_prompts([], "bytes", model="m", extra_body=extra).body(send(made()))))
+    assert {name: data[name] for name in extra} == extra
+    assert list(data)[-1] == "stream_options"
+    with pytest.raises(InputError, match="messages"):
+        make_prompts([], "bytes", model="m", extra_body={"messages": []})
+
+
+@pytest.mark.parametrize("mode", ["bytes", "tokenizer"])
+def test_the_marker_opens_the_first_user_message(mode: str) -> None:
+    tree = made()
+    source = make_prompts([], mode, model="m", tokenizer=Words())
+    for conversation, k in ((0, 0), (0, 1), (1, 0)):
+        plain = json.loads(b"".join(source.body(send(tree, conversation, k))))["messages"]
+        marked = json.loads(b"".join(source.body(send(tree, conversation, k, marker=MARKER))))["messages"]
+        first = next(i for i, message in enumerate(plain) if message["role"] == "user")
+        assert marked[first]["content"] == MARKER + plain[first]["content"]
+        assert [m for i, m in enumerate(marked) if i != first] == [m for i, m in enumerate(plain) if i != first]
+    assert [m["role"] for m in json.loads(b"".join(source.body(send(tree, 0, 1))))["messages"]] == [
+        "system",
+        "user",
+        "assistant",
+        "user",
+    ]
+
+
+def test_byte_text_needs_no_escaping_and_never_repeats() -> None:
+    tree = session([turn(range(2000), tokens=128_033)])
+    (content,) = [
+        m["content"] for m in json.loads(b"".join(make_prompts([], "bytes", model="m").body(send(tree))))["messages"]
+    ]
+    assert json.dumps(content) == f'"{content}"'
+    assert content.isascii() and len(content) == 4 * 128_033
+    blocks = {content[at : at + 256] for at in range(0, 2000 * 256, 256)}
+    assert len(blocks) == 2000
+    assert len({block[:8] for block in blocks}) == 2000
+
+
+def test_block_heads_are_one_to_one_over_ids() -> None:
+    import numpy as np
+
+    text = ByteText(3).run("s", np.arange(50_000), 2)
+    assert len({text[at : at + 8] for at in range(0, len(text), 8)}) == 50_000
+    assert ByteText(3).run("s", np.array([7]), 64) != ByteText(3).run("t", np.array([7]), 64)
+    assert ByteText(3).run("s", np.array([7]), 64) != ByteText(4).run("s", np.array([7]), 64)
+
+
+def test_the_byte_model_counts_four_bytes_a_token_and_four_tokens_a_message() -> None:
+    assert byte_model.chat_token_count([("user", "abcde"), ("assistant", "")]) == 4 + 2 + 4 + 3
+    assert byte_model.text_token_count("é") == 1
+    assert byte_model.text_token_count(MARKER) == 5
+    messages = [("system", "abcd"), ("user", "é" * 9), ("strange", "x")]
+    assert len(byte_model.chat_tokens(messages)) == byte_model.chat_token_count(messages)
+    values = byte_model.chat_tokens([("user", "abcd")]).tolist()
+    assert values != byte_model.chat_tokens([("assistant", "abcd")]).tolist()
+    assert byte_model.text_tokens("abc").tolist() != byte_model.text_tokens("abcd").tolist()
+
+
+def test_what_is_asked_is_what_is_counted() -> None:
+    tree = made()
+    source = make_prompts([], "bytes", model="m")
+    one = send(tree, 0, 1, marker=MARKER)
+    messages = json.loads(b"".join(source.body(one)))["messages"]
+    counted = byte_model.chat_token_count((message["role"], message["content"]) for message in messages)
+    assert counted == source.layout(one).tokens == 600 + 5 + 4 * len(messages) + 3
+
+
+def test_later_bodies_reuse_the_fragments_of_earlier_ones() -> None:
+    tree = session([turn(range(3 * k + 3), output_tokens=64) for k in range(5)])
+    source = make_prompts([], "bytes", model="m")
+    earlier, later = source.body(send(tree, 0, 3)), source.body(send(tree, 0, 4))
+    assert all(a is b for a, b in zip(earlier[:-1], later[: len(earlier) - 1], strict=True))
+
+
+def test_caches_stay_within_their_bytes() -> None:
+    kept = Fragments(limit_bytes=100)
+    for number in range(20):
+        assert kept.get(number, lambda number=number: bytes([number]) * 30)[:1] == bytes([number])  # type: ignore[misc]
+        kept.get(0, lambda: b"\0" * 30)  # used again and again, so it stays
+    assert kept.bytes <= 100
+    assert kept.get(0, lambda: b"made again") == b"\0" * 30
+    assert kept.get(1, lambda: b"made again") == b"made again"
+    tree = session([turn(range(500))], name="a"), session([turn(range(500))], name="b")
+    source = make_prompts(tree, "bytes", model="m", cache_bytes=1000)
+    first = b"".join(source.body(send(tree[0])))
+    source.body(send(tree[1]))
+    assert b"".join(source.body(send(tree[0]))) == first
+
+
+def test_wrong_choices_are_refused() -> None:
+    for mode, more in (("letters", {}), ("tokenizer", {}), ("token-ids", {"vocabulary": 10})):
+        with pytest.raises(InputError):
+            make_prompts([], mode, model="m", **more)
+    with pytest.raises(InputError, match="unique"):
+        make_prompts([session([turn([1])]), session([turn([1])])], "bytes", model="m")
+    with pytest.raises((InputError, EnvironmentFailed), match="token"):
+        FileTokenizer("/nonexistent/tokenizer.json")
+
+
+def test_the_corpus_is_ours_long_enough_and_always_the_same() -> None:
+    text = corpus_text()
+    assert text is corpus_text()
+    assert len(text) > 4 * 200_000 and text.isascii()
+    assert not set('"\\\t\r') & set(text)
+    assert len(set(text.splitlines())) > 15_000
