@@ -171,6 +171,7 @@ def replayed(pacer: AgentPacer, log: list[Row], begin_ns: int) -> tuple[list[tup
     names: dict[int, str] = {}
     cancelled: list[str] = []
     answers: list[tuple[int, int, Outcome]] = []
+    steps = 0
     while True:
         actions = pacer.advance(now)
         for send in actions.sends:
@@ -189,6 +190,8 @@ def replayed(pacer: AgentPacer, log: list[Row], begin_ns: int) -> tuple[list[tup
         if pacer.finished:
             break
         moments = [pacer.next_at(), answers[0][0] if answers else None]
+        steps += 1
+        assert steps < 10_000, "the machine does not come to an end"
         now = max(now, min(moment for moment in moments if moment is not None))
         while answers and answers[0][0] <= now:
             at, send_id, how = heappop(answers)
