@@ -248,6 +248,19 @@ def test_kv_use_names_mean_and_peak() -> None:
     assert found["preemptions"].value is None
 
 
+def test_server_histograms_give_values_or_say_where_they_end() -> None:
+    def page(at: int, counts: tuple[float, float, float]) -> ServerSample:
+        name = "vllm:time_to_first_token_seconds_bucket"
+        values = {f'{name}{{le="{b}"}}': c for b, c in zip(("0.1", "0.2", "+Inf"), counts, strict=True)}
+        return ServerSample(at_ns=at * S, endpoint="e", values=values)
+
+    found = measures([record(0)], samples=(page(0, (5, 5, 5)), page(61, (11, 14, 15))))
+    assert value(found, "server_ttft.p50") == pytest.approx(0.1 * 5 / 6)
+    assert value(found, "server_ttft.p90") == pytest.approx(0.2)
+    assert found["server_ttft.p99"].value is None and "above 0.2 s" in (found["server_ttft.p99"].reason or "")
+    assert "not scraped" in (found["server_queue_time.p50"].reason or "")
+
+
 def test_client_health_and_emulator_lag() -> None:
     found = measures(
         [record(0), failed(1, scheduled_ns=-3 * MS)],

@@ -6,7 +6,7 @@ import pytest
 from builders import S, sample
 
 from ridgeline.core.record import ServerSample
-from ridgeline.results.metrics.scrapes import Scrapes
+from ridgeline.results.metrics.scrapes import Quantile, Scrapes, quantile
 
 WINDOW = (0.0, 100.0 * S)
 HITS = "x_hits_total"
@@ -89,3 +89,26 @@ def test_labels_choose_series() -> None:
     ]
     assert scrapes(rows).increase(("c_total",), WINDOW, 'source="cpu"') == 300
     assert scrapes(rows).increase(("c_total",), WINDOW) == 400
+
+
+def buckets(at_s: float, counts: tuple[float, ...], rank: int = 0) -> ServerSample:
+    bounds = ("0.1", "0.5", "1.0", "+Inf")
+    values = {f'h_bucket{{engine="{rank}",le="{b}"}}': c for b, c in zip(bounds, counts, strict=True)}
+    return ServerSample(at_ns=int(at_s * S), endpoint=f"e{rank}", values=values)
+
+
+def test_a_quantile_of_the_increase_and_beyond_the_last_bound() -> None:
+    rows = [buckets(0, (10, 20, 20, 20)), buckets(100, (10, 20, 60, 100))]
+    found = scrapes(rows).histogram(("h",), WINDOW)
+    assert found == [(0.1, 0), (0.5, 0), (1.0, 40), (float("inf"), 80)]
+    assert quantile(found, 0.5) == Quantile(1.0), "the rank lies on the bucket's upper bound"
+    assert quantile(found, 0.25) == Quantile(0.75)
+    assert quantile(found, 0.95) == Quantile(None, above=1.0), "more than 1, not 1"
+    assert quantile([], 0.5) == Quantile(None) == quantile([(1.0, 0.0)], 0.5)
+
+
+def test_histograms_of_ranks_add_up() -> None:
+    first = [buckets(0, (0, 0, 0, 0)), buckets(100, (4, 4, 4, 4))]
+    second = [buckets(0, (1, 1, 1, 1), 1), buckets(100, (1, 1, 5, 5), 1)]
+    found = scrapes(first, second).histogram(("missing", "h"), WINDOW)
+    assert found == [(0.1, 4), (0.5, 4), (1.0, 8), (float("inf"), 8)]

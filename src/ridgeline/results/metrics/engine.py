@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ridgeline.results.metrics.registry import Amount, metric
 from ridgeline.results.metrics.scope import Scope
-from ridgeline.results.metrics.scrapes import Level
+from ridgeline.results.metrics.scrapes import Level, quantile
 
 _KV = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage")
 _WAITING = ("vllm:num_requests_waiting", "sglang:num_queue_reqs")
@@ -101,6 +101,55 @@ def acceptance_length(scope: Scope) -> Amount:
     if drafts is None or accepted is None or drafts <= 0:
         return Amount(None, None, "the server reports no speculation")
     return Amount(1 + accepted / drafts, int(drafts))
+
+
+_SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+
+
+def _quantiles(scope: Scope, names: tuple[str, ...]) -> dict[str, Amount]:
+    window = scope.server_window_ns
+    buckets = scope.scrapes.histogram(names, window) if window else []
+    found = {}
+    for part, share in _SHARES.items():
+        value, above = quantile(buckets, share)
+        if value is not None:
+            found[part] = Amount(value, int(buckets[-1][1]))
+        elif above is not None:
+            found[part] = Amount(None, int(buckets[-1][1]), f"above {above:g} s, the histogram's last bound")
+        else:
+            found[part] = Amount(None, 0, "the server's histogram was not scraped over the window")
+    return found
+
+
+@metric(
+    "server_ttft",
+    title="Time to first token, as the server counts it",
+    unit="s",
+    better="lower",
+    kind="parts",
+    parts=tuple(_SHARES),
+    formula="quantile of the increase of the server's histogram over the window, linear inside a bucket",
+    source="vLLM and SGLang time_to_first_token_seconds",
+    pitfalls="as coarse as the buckets; beyond the last bound there is no value; leaves out network and client, so a "
+    "large difference to ttft points there",
+)
+def server_ttft(scope: Scope) -> dict[str, Amount]:
+    return _quantiles(scope, ("vllm:time_to_first_token_seconds", "sglang:time_to_first_token_seconds"))
+
+
+@metric(
+    "server_queue_time",
+    title="Time in the server's queue",
+    unit="s",
+    better="lower",
+    kind="parts",
+    parts=tuple(_SHARES),
+    formula="quantile of the increase of the server's histogram over the window, linear inside a bucket",
+    source="vLLM request_queue_time_seconds, SGLang queue_time_seconds",
+    pitfalls="as coarse as the buckets; beyond the last bound there is no value",
+)
+def server_queue_time(scope: Scope) -> dict[str, Amount]:
+    return _quantiles(scope, ("vllm:request_queue_time_seconds", "sglang:queue_time_seconds"))
 
 
 def _summed(level: Level | None, missing: str) -> dict[str, Amount]:

@@ -7,6 +7,8 @@ process (a router repeating its worker): the second one is left out.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +20,7 @@ from ridgeline.core.record import ServerSample
 from ridgeline.results.sweepline import Floats
 
 Window = tuple[float, float]
+_BOUND = re.compile(r'(?:^|,)le="([^"]+)"')
 
 
 class Line(NamedTuple):
@@ -118,6 +121,20 @@ class Scrapes:
                 return float(sum(known))
         return None
 
+    def histogram(self, names: Iterable[str], window: Window) -> list[tuple[float, float]]:
+        """Cumulative increases of a histogram's buckets as (upper bound, count), summed over series, by rising bound;
+        empty when no metric among `names` (without `_bucket`) has any."""
+        for name in names:
+            counts: dict[float, float] = {}
+            for line in self.own(f"{name}_bucket"):
+                bound = _BOUND.search(line.labels)
+                grown = increase(line, window)
+                if bound is not None and grown is not None:
+                    counts[float(bound.group(1))] = counts.get(float(bound.group(1)), 0.0) + grown
+            if counts:
+                return sorted(counts.items())
+        return []
+
     def level(self, names: Iterable[str], window: Window) -> Level | None:
         """A gauge inside the window; None when no metric among `names` has a sample in it."""
         for name in names:
@@ -126,6 +143,32 @@ class Scrapes:
             if lines:
                 return _level(lines)
         return None
+
+
+class Quantile(NamedTuple):
+    """A quantile read off buckets: a value, or `above` the last finite bound, or neither when nothing was counted."""
+
+    value: float | None
+    above: float | None = None
+
+
+def quantile(buckets: Sequence[tuple[float, float]], share: float) -> Quantile:
+    """Linear inside the bucket that holds the rank, from 0 in the first; ranks in the open bucket have no value.
+
+    Source: Prometheus histogram_quantile, which reports the last finite bound there instead; that reads like a value.
+    """
+    if not buckets or buckets[-1][1] <= 0:
+        return Quantile(None)
+    rank = share * buckets[-1][1]
+    low, below = 0.0, 0.0
+    for bound, count in buckets:
+        if count >= rank:
+            if math.isinf(bound):
+                return Quantile(None, low)
+            inside = count - below
+            return Quantile(low + (bound - low) * ((rank - below) / inside if inside > 0 else 1.0))
+        low, below = bound, count
+    return Quantile(None, low)
 
 
 def increase(line: Line, window: Window) -> float | None:
