@@ -1,6 +1,4 @@
-import os
-import subprocess
-import sys
+from itertools import takewhile
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,7 +22,7 @@ def test_hashes_are_equal_exactly_where_the_tokens_are(one: list[Span], other: l
     first, second = extend(EMPTY, one, size).hashes, extend(EMPTY, other, size).hashes
     known = naive(one, size)
     assert len(first) == len(known)
-    common = len(os.path.commonprefix([first, second]))
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
     assert naive(one, size)[:common] == naive(other, size)[:common]
     if one == other[: len(one)]:
         assert common == len(first)
@@ -45,17 +43,3 @@ def test_remembering_a_stream_changes_nothing(turns: list[tuple[Span, ...]]) -> 
         grown += turn
         assert chains.of("s", grown) == extend(EMPTY, grown, 16)
         assert chains.of("other", turn) == extend(EMPTY, turn, 16)
-
-
-def test_hashes_do_not_depend_on_the_hash_seed() -> None:
-    code = (
-        "from ridgeline.simulate.chain import *\nfrom ridgeline.trace.prompts.api import Span\n"
-        "print(extend(EMPTY, [Span(3, 40), Span(9, 7), Span(1, 100)], 16).hashes)"
-    )
-    seen = {
-        subprocess.run(
-            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(seen) == 1

@@ -1,8 +1,8 @@
 """vLLM's scheduling rules on small cases, and invariants on random ones."""
 
-import os
 import random
 from dataclasses import replace
+from itertools import takewhile
 
 import pytest
 from hypothesis import given, settings
@@ -254,13 +254,13 @@ def _random_request(chance: random.Random, key: int, size: int) -> Request:
     return Request(key, prompt, out, hashes + [hash((key, text, i)) for i in range(shared, (prompt + out) // size)])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(_limits(), st.integers(0, 10**6), st.booleans())
 def test_invariants_and_determinism(limits: Limits, seed: int, ahead: bool) -> None:
     assert _play(limits, seed, ahead) == _play(limits, seed, ahead)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([1, 4, 16]))
 def test_hits_of_requests_one_after_the_other_are_the_longest_common_beginning(seed: int, size: int) -> None:
     """With room for everything the cache is a set of all token sequences computed so far: the naive oracle."""
@@ -279,7 +279,7 @@ def test_hits_of_requests_one_after_the_other_are_the_longest_common_beginning(s
             step(scheduler)
         best = 0
         for old in computed:
-            same = len(os.path.commonprefix([old, tokens]))
+            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, tokens, strict=False)))
             best = max(best, min(same, len(tokens) - 1) // size * size)
         assert found.cached == best
         computed.append(whole[:-1])
