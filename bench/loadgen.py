@@ -108,7 +108,8 @@ def row(label: str, load: Load, seen: dict[str, float]) -> str:
     requests, events = load.requests, seen["events"]
     return (
         f"{label:<28}{requests / seen['wall_s']:>10,.0f} req/s{seen['cpu_s'] / requests * 1e3:>8.3f} CPU-s/1k"
-        f"{events / seen['wall_s']:>10,.0f} ev/s{seen['cpu_s'] / events * 1e5:>8.2f} CPU-s/100k{seen['peak_mb']:>7.0f} MB"
+        f"{events / seen['wall_s']:>10,.0f} ev/s{seen['cpu_s'] / events * 1e5:>8.2f} CPU-s/100k"
+        f"{seen['peak_mb']:>7.0f} MB"
         + "".join(f"  {key} {seen[key]:.3g}" for key in ("start_cpu_s", "finish_cpu_s", "lag_p99_ms") if key in seen)
     )
 
