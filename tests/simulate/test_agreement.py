@@ -78,8 +78,8 @@ def made_up(count: int, turns: int, seed: int) -> list[Session]:
             loose = chance.randint(0, 63)
             made.append(
                 Turn(
-                    at_ns=None, delay_ns=None, api_ns=None, input_tokens=64 * len(ids) + loose, output_tokens=8, model="m",
-                    hash_ids=BlockIds.of(tuple(ids)),
+                    at_ns=None, delay_ns=None, api_ns=None, input_tokens=64 * len(ids) + loose, output_tokens=8,
+                    model="m", hash_ids=BlockIds.of(tuple(ids)),
                 )
             )  # fmt: skip
         sessions.append(Session(id=f"s{number}", conversations=(Conversation(id="c", scope="s", turns=tuple(made)),)))

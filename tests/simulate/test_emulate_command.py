@@ -19,23 +19,9 @@ ARGUMENTS = ["--model", "Qwen/Qwen3-0.6B", "--gpu", "cluster:h200-nv", "--max-mo
 
 def test_it_serves_until_it_is_told_to_stop(tmp_path) -> None:
     port_file = tmp_path / "port"
-    command = [
-        sys.executable,
-        "-m",
-        "ridgeline.cli.main",
-        "emulate",
-        *ARGUMENTS,
-        "--port",
-        "0",
-        "--port-file",
-        str(port_file),
-    ]
-    process = subprocess.Popen(
-        [*command, "--served-model-name", "tiny", "--speed", "50"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, "-m", "ridgeline.cli.main", "emulate", *ARGUMENTS, "--served-model-name", "tiny"]
+    command += ["--port", "0", "--port-file", str(port_file), "--speed", "50"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 30
         while not port_file.exists() and process.poll() is None and time.monotonic() < deadline:
