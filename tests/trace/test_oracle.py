@@ -19,7 +19,7 @@ from ridgeline.trace.prompts.segments import plan
 from ridgeline.trace.session import Session
 from ridgeline.trace.show import describe
 
-MOST_BLOCKS = 2500  # message hashes are compared in sessions with fewer distinct blocks: hashing takes the time
+MOST_BLOCKS = 1600  # message hashes are compared in sessions with fewer distinct blocks: hashing takes the time
 
 
 @cache

@@ -47,7 +47,7 @@ def test_the_shipped_trace_is_small_and_has_everything() -> None:
 
 
 def test_the_agentic_shape_is_near_the_published_figures(tmp_path: Path) -> None:
-    write_jsonl(tmp_path / "t.jsonl", synthesise(60, seed=3, max_context=250_000))
+    write_jsonl(tmp_path / "t.jsonl", synthesise(40, seed=3, max_context=250_000))
     found = statistics(load(tmp_path / "t.jsonl"))
     assert found["requests_outside_subagents"]["p50"] == pytest.approx(45, rel=0.35)
     assert found["output_tokens"]["p50"] == pytest.approx(216, rel=0.1)
@@ -59,9 +59,9 @@ def test_the_agentic_shape_is_near_the_published_figures(tmp_path: Path) -> None
 
 
 def test_every_made_up_session_is_accepted_and_within_its_limit(tmp_path: Path) -> None:
-    write_jsonl(tmp_path / "t.jsonl", synthesise(40, seed=11, max_context=60_000))
+    write_jsonl(tmp_path / "t.jsonl", synthesise(15, seed=11, max_context=60_000))
     corpus = load(tmp_path / "t.jsonl", max_context=60_000)
-    assert (len(corpus.sessions), corpus.context_dropped) == (40, 0)
+    assert (len(corpus.sessions), corpus.context_dropped) == (15, 0)
 
 
 def test_quantiles_are_met() -> None:

@@ -134,7 +134,6 @@ def test_selection_is_the_same_for_every_format(tmp_path: Path) -> None:
     ("file", "sessions", "mean_in", "mean_out", "hit"),
     [
         ("mooncake-fast25/synthetic_trace.jsonl", 3993, 15_325, 149, 0.640),
-        ("azure-llm-2023/AzureLLMInferenceTrace_code.csv", 8819, 2048, 28, None),
     ],
 )
 def test_public_traces_have_their_known_figures(

@@ -165,6 +165,13 @@ def test_compact_ids_are_the_ids(prompts: list[list[int]], separators: tuple[str
     assert [list(ids) for ids in parsed.ids] == prompts
 
 
+def test_ids_that_need_all_64_bits_are_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.jsonl", weka([call(0, [1]), call(2, [1, 2**64 - 1]), call(4, [1, 2**64 - 1, 5])]))
+    turns = load(path).sessions[0].root.turns
+    assert [tuple(t.hash_ids) for t in turns] == [(1,), (1, 2**64 - 1), (1, 2**64 - 1, 5)]
+    assert [t.hit_blocks for t in turns] == [0, 1, 2]
+
+
 def test_growing_prompts_share_one_array() -> None:
     data = json.dumps(weka([call(0, range(5)), call(1, range(9)), call(2, range(3)), call(3, [0, 1, 7])])).encode()
     first, second, third, fourth = reader.parse(Record(Where("t"), data)).ids

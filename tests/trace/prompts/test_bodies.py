@@ -124,11 +124,12 @@ def test_later_bodies_reuse_the_fragments_of_earlier_ones() -> None:
 def test_caches_stay_within_their_bytes() -> None:
     kept = Fragments(limit_bytes=100)
     for number in range(20):
-        assert kept.get(number, lambda number=number: bytes([number]) * 30)[:1] == bytes([number])  # type: ignore[misc]
-        kept.get(0, lambda: b"\0" * 30)  # used again and again, so it stays
+        assert kept.keep(number, bytes([number]) * 30) == bytes([number]) * 30
+        kept.find(0)  # used again and again, so it stays
     assert kept.bytes <= 100
-    assert kept.get(0, lambda: b"made again") == b"\0" * 30
-    assert kept.get(1, lambda: b"made again") == b"made again"
+    assert (kept.find(0), kept.find(19), kept.find(1)) == (b"\0" * 30, b"\x13" * 30, None)
+    kept.keep(0, b"shorter")
+    assert kept.bytes <= 77
     tree = session([turn(range(500))], name="a"), session([turn(range(500))], name="b")
     source = make_prompts(tree, "bytes", model="m", cache_bytes=1000)
     first = b"".join(source.body(send(tree[0])))

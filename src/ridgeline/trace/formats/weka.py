@@ -130,27 +130,39 @@ def _compact(raws: Iterable[msgspec.Raw]) -> list[BlockIds]:
         text = text[:-1].rstrip()
         for at, (known, base) in enumerate(runs):
             if text == known:
-                ids = BlockIds(base)
-                runs.insert(0, runs.pop(at))
-            elif text.startswith(known) and text[len(known) : len(known) + 1] == b"," and len(known) > 1:
-                # `base` may be longer than what `known` stood for when the run was first used: it only ever grows
-                base.extend(_IDS.decode(b"[" + text[len(known) + 1 :] + b"]"))
-                ids = BlockIds(base)
-                runs.pop(at)
-                runs.insert(0, (text, base))
-            elif known.startswith(text) and known[len(text) : len(text) + 1] == b"," and len(text) > 1:
-                ids = BlockIds(base, text.count(b",") + 1)
-                runs.insert(0, runs.pop(at))
+                ids, run = BlockIds(base), (known, base)
+            elif _continues(text, known):
+                run = (text, _extended(base, _IDS.decode(b"[" + text[len(known) + 1 :] + b"]")))
+                ids = BlockIds(run[1])
+            elif _continues(known, text):
+                ids, run = BlockIds(base, text.count(b",") + 1), (known, base)
             else:
                 continue
+            runs.pop(at)
             break
         else:
-            base = _array(_IDS.decode(text + b"]"))
-            ids = BlockIds(base)
-            runs.insert(0, (text, base))
-            del runs[RECENT:]
+            run = (text, _array(_IDS.decode(text + b"]")))
+            ids = BlockIds(run[1])
+        runs.insert(0, run)
+        del runs[RECENT:]
         found.append(ids)
     return found
+
+
+def _continues(text: bytes, known: bytes) -> bool:
+    """Whether a list's text goes on where another, not empty, ends."""
+    return len(known) > 1 and text.startswith(known) and text[len(known) : len(known) + 1] == b","
+
+
+def _extended(base: array[int], more: list[int]) -> array[int]:
+    """The run with more ids: the same array, unless they only fit an unsigned one."""
+    length = len(base)
+    try:
+        base.extend(more)
+    except OverflowError:
+        del base[length:]
+        return array("Q", [*base, *more])
+    return base
 
 
 def _array(ids: list[int]) -> array[int]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -135,18 +134,17 @@ class BytePrompts:
         plan = script.plan(conversation)
         parts: list[bytes] = []
         marker = send.marker
+        find, keep = self._fragments.find, self._fragments.keep
         for node in plan.path(turn):
             role = plan.segments[node].role
             if marker and role == "user":
-                parts += [
-                    opening(role, not parts),
-                    escaped(marker),
-                    self._run(script, conversation, node),
-                ]
+                name = (script.session.id, conversation, -1 - node)  # the content alone
+                content = find(name) or keep(name, self._run(script, conversation, node))
+                parts += [opening(role, not parts), escaped(marker), content]
                 marker = ""
             else:
                 name = (script.session.id, conversation, node)
-                parts.append(self._fragments.get(name, partial(self._message, script, conversation, node)))
+                parts.append(find(name) or keep(name, self._message(script, conversation, node)))
         ending = plan.endings[turn]
         if ending.tail:
             parts.append(script.tail(conversation, turn).tobytes())

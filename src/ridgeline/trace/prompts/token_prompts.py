@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -117,7 +116,8 @@ class TokenPrompts:
                 marker = ""
             if segment.end > segment.start:
                 name = (script.session.id, conversation, node)
-                parts.append(self._fragments.get(name, partial(self._run, script, conversation, node)))
+                found = self._fragments.find(name)
+                parts.append(found or self._fragments.keep(name, self._run(script, conversation, node)))
         if plan.endings[turn].tail:
             parts.append(_text(script.tail(conversation, turn)))
         return parts

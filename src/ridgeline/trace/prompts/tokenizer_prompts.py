@@ -136,9 +136,8 @@ class TokenizerPrompts:
                 marker = ""
             ends = node == path[-1] and plan.endings[turn].tail > 0
             name = (script.session.id, conversation, node, turn if ends else None)
-            parts.append(
-                self._fragments.get(name, lambda node=node, ends=ends: self._content(script, send, node, ends))  # type: ignore[misc]
-            )
+            found = self._fragments.find(name)
+            parts.append(found or self._fragments.keep(name, self._content(script, send, node, ends)))
         parts.append(b'"}],' + self._closing(send.max_tokens))
         return parts
 
