@@ -7,10 +7,9 @@ from tests.golden import golden
 from ridgeline.core.errors import InputError
 from ridgeline.core.topology import Topology
 from ridgeline.engine.options import EngineOptions, options_from
-from ridgeline.simulate.batch import Batch, Chunk, Entry
+from ridgeline.simulate.batch import Batch, Chunk
 from ridgeline.simulate.cost import StepCost, all_reduce_s, experts_touched, overlapped, saturating
 from ridgeline.simulate.costparams import parameters_for
-from ridgeline.simulate.request import Request
 from ridgeline.spec.facts.library import find_gpu
 
 ONE = Topology(1)
@@ -24,7 +23,7 @@ def cost(model: str, gpu: str, topology: Topology = ONE, precision: str | None =
 def decoding(requests: int, context: int) -> Batch:
     batch = Batch()
     batch.decodes, batch.decode_context = requests, requests * context
-    batch.entries = [Entry(Request(0, 1, 1, ()), 1, True, 0)] * requests
+    batch.tokens = batch.emitting = requests
     return batch
 
 
@@ -32,7 +31,7 @@ def prefilling(tokens: int, context: int = 0) -> Batch:
     batch = Batch()
     batch.chunks = [Chunk(tokens, context)]
     batch.attached = (tokens + context) // 16
-    batch.entries = [Entry(Request(0, tokens, 1, ()), tokens, True, 0)]
+    batch.tokens, batch.emitting = tokens, 1
     return batch
 
 

@@ -235,6 +235,8 @@ def _play(limits: Limits, seed: int, ahead: bool) -> list[tuple[object, ...]]:
             continue
         assert 0 < batch.tokens <= limits.max_num_batched_tokens
         assert batch.tokens == sum(entry.tokens for entry in batch.entries)
+        assert batch.tokens == batch.decodes + sum(chunk.tokens for chunk in batch.chunks)
+        assert batch.emitting == sum(entry.emits for entry in batch.entries)
         assert len({entry.request.key for entry in batch.entries}) == len(batch.entries)
         assert len(scheduler.running) <= limits.max_num_seqs
         tokens = scheduler.complete(batch)

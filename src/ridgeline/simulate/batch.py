@@ -26,21 +26,14 @@ class Chunk(NamedTuple):
 class Batch:
     """One rank's step. Sums are kept while it is put together, so that pricing it does not walk the requests."""
 
-    __slots__ = ("attached", "chunks", "decode_context", "decodes", "entries", "preempted")
+    __slots__ = ("attached", "chunks", "decode_context", "decodes", "emitting", "entries", "preempted", "tokens")
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.chunks: list[Chunk] = []
+        self.tokens = 0  # computed in this step
+        self.emitting = 0  # requests that get a token out of it
         self.decodes = 0  # requests that compute one token behind their context
         self.decode_context = 0  # sum of those contexts, tokens
         self.attached = 0  # blocks newly attached to requests
         self.preempted = 0
-
-    @property
-    def tokens(self) -> int:
-        return self.decodes + sum(chunk.tokens for chunk in self.chunks)
-
-    @property
-    def emitting(self) -> int:
-        """Requests that get a token out of this step."""
-        return sum(entry.emits for entry in self.entries)

@@ -25,6 +25,7 @@ from ridgeline.spec.facts.gpu import Gpu
 from ridgeline.spec.facts.model import Attention, Block, Compressed, Experts, Gqa, Mla, ModelArch, Recurrent
 
 _SHARPNESS = 4  # of the blend where reading and computing take equally long; kernels overlap them, but not fully
+_REMEMBERED = 1 << 16  # step sizes whose price is kept
 _ONE_SHOT = 256 * 1024  # bytes up to which an all-reduce is done in one exchange
 _UNFUSED = 6  # kernels launched one by one for each fused one of a captured graph: 60 to 100 a layer
 # Kernels of a layer inside a compiled graph, counted from engine traces of these families.
@@ -78,6 +79,7 @@ class Cache:
     scan_bytes: float  # bytes per context token that are read whatever the limit (index keys)
     flops: float  # attention FLOPs per (query, visible token), all layers, one rank
     scan_flops: float  # the same for the scan
+    decode_flops: float  # attention FLOPs per visible token of a decoding query, which works on the cached form
 
     def visible(self, context: float) -> float:
         return context if self.limit is None else min(context, self.limit)
@@ -125,6 +127,8 @@ class StepCost:
             2 * layer.count * layer.row_bytes for layer in kv_layers(arch, topology) if layer.kind == "state"
         )
         self.experts = [work for block in arch.blocks if (work := expert_work(block, options))]
+        self._tokens_s: dict[tuple[int, int], float] = {}
+        self._joint_s: dict[tuple[int, int], float] = {}
         self.ladder: Ladder = ladder(
             max_num_seqs=options.max_num_seqs,
             max_num_batched_tokens=options.max_num_batched_tokens,
@@ -139,12 +143,11 @@ class StepCost:
         tokens = [batch.tokens if batch else 0 for batch in batches]
         mode = self.mode(batches, tokens)
         padded = self._padded(max(tokens), mode)
-        alone = max(
-            self.rank_s(batch, padded if mode != NONE else count) for batch, count in zip(batches, tokens, strict=True)
-        )
+        pairs = zip(batches, tokens, strict=True)
+        alone = max(self.rank_s(batch, padded if mode != NONE else count) for batch, count in pairs)
         total = padded * len(tokens) if mode != NONE else sum(tokens)
-        device = alone + self.experts_s(total) + self.collectives_s(max(padded, 1), total)
-        host = max((batch.attached if batch else 0) for batch in batches) * self.p.attach_s
+        device = alone + self.joint_s(max(padded, 1), total)
+        host = max(batch.attached if batch else 0 for batch in batches) * self.p.attach_s
         return max(device, self.launch_s(mode)) + self.gaps_s() + host + (self.p.wake_s if from_idle else 0.0)
 
     def mode(self, batches: Iterable[Batch | None], tokens: Sequence[int]) -> str:
@@ -161,13 +164,31 @@ class StepCost:
         """Attention and dense work of one rank, seconds."""
         if tokens == 0:
             return 0.0
-        sampled = batch.emitting if batch else 0
-        return (
-            self.linear_s(tokens, sampled)
-            + self.traffic * tokens / (self.gpu.bandwidth * self.p.traffic)
-            + (self.decode_s(batch) + self.prefill_s(batch) if batch else 0.0)
-            + sampled * self.p.sample_s
-        )
+        if batch is None:
+            return self.tokens_s(tokens, 0)
+        attention = self.decode_s(batch) + (self.prefill_s(batch) if batch.chunks else 0.0)
+        return self.tokens_s(tokens, batch.emitting) + attention
+
+    def tokens_s(self, tokens: int, sampled: int) -> float:
+        """What depends on the number of tokens alone: linear layers, element-wise kernels, sampling. Remembered, since
+        decoding steps have the same size over and over."""
+        found = self._tokens_s.get((tokens, sampled))
+        if found is None:
+            if len(self._tokens_s) > _REMEMBERED:
+                self._tokens_s.clear()
+            element = self.traffic * tokens / (self.gpu.bandwidth * self.p.traffic)
+            found = self.linear_s(tokens, sampled) + element + sampled * self.p.sample_s
+            self._tokens_s[(tokens, sampled)] = found
+        return found
+
+    def joint_s(self, tokens: int, total: int) -> float:
+        """What all ranks do together, remembered likewise: experts and collectives."""
+        found = self._joint_s.get((tokens, total))
+        if found is None:
+            if len(self._joint_s) > _REMEMBERED:
+                self._joint_s.clear()
+            found = self._joint_s[(tokens, total)] = self.experts_s(total) + self.collectives_s(tokens, total)
+        return found
 
     def linear_s(self, tokens: int, sampled: int) -> float:
         """Projections, dense and shared feed-forward parts and the head: weights are read once per step."""
@@ -180,12 +201,17 @@ class StepCost:
         return overlapped(read, compute)
 
     def decode_s(self, batch: Batch) -> float:
-        """Cache reads of decoding requests, their arithmetic hidden behind them; recurrent states read and written."""
+        """Cache reads of decoding requests, or their arithmetic where that takes longer (a latent is shared by all
+        heads: few bytes, much work); recurrent states read and written. Requests count with their mean context."""
         if not batch.decodes:
             return 0.0
         mean = batch.decode_context / batch.decodes
-        rows = sum(c.row_bytes * c.visible(mean) + c.scan_bytes * mean for c in self.caches) * batch.decodes
-        return (rows + self.state_bytes * batch.decodes) / (self.gpu.bandwidth * self.p.kv_read)
+        read, peak = self.gpu.bandwidth * self.p.kv_read, self.gpu.bf16_flops * self.p.prefill_attention
+        total = self.state_bytes / read
+        for c in self.caches:
+            visible = mean if c.limit is None or mean < c.limit else c.limit
+            total += max((c.row_bytes * visible + c.scan_bytes * mean) / read, c.decode_flops * visible / peak)
+        return total * batch.decodes
 
     def prefill_s(self, batch: Batch) -> float:
         """Attention of prefill chunks: 4 FLOPs per head value and visible token, and one pass over the cache."""
@@ -296,7 +322,9 @@ def _caches(attention: Attention, block: Block, options: EngineOptions) -> list[
     width = sum(_latent_dims(attention)) if isinstance(attention, (Mla, Compressed)) else 0
     if isinstance(attention, Gqa):
         width = attention.qk_dim + attention.v_dim
-    flops = 2.0 * heads * width * count
+    flops = decode_flops = 2.0 * heads * width * count
+    if isinstance(attention, Mla):  # scores over latent and rope, values over the latent, without expanding either
+        decode_flops = 2.0 * heads * (2 * attention.kv_lora + attention.rope) * count
     indexer = getattr(attention, "indexer", None)
     scan_bytes = scan_flops = 0.0
     if indexer:
@@ -304,15 +332,15 @@ def _caches(attention: Attention, block: Block, options: EngineOptions) -> list[
         scan_flops = 2.0 * count * indexer.heads * indexer.dim / indexer.ratio
     if isinstance(attention, Compressed):
         window = next(layer for layer in layers if layer.kind == WINDOW)
-        own = [Cache(float(count * window.row_bytes), attention.window, 0.0, flops, 0.0)]
+        own = [Cache(float(count * window.row_bytes), attention.window, 0.0, flops, 0.0, flops)]
         if attention.ratio:
             row, limit = count * window.row_bytes / attention.ratio, attention.topk
             tokens = limit * attention.ratio if limit else None
-            own.append(Cache(row, tokens, scan_bytes, flops / attention.ratio, scan_flops))
+            own.append(Cache(row, tokens, scan_bytes, flops / attention.ratio, scan_flops, flops / attention.ratio))
         return own
     row = sum(layer.count * layer.row_bytes / layer.ratio for layer in layers[:1])
     limit = getattr(attention, "topk", None) or getattr(attention, "window", None)
-    return [Cache(float(row), limit, scan_bytes, flops, scan_flops)]
+    return [Cache(float(row), limit, scan_bytes, flops, scan_flops, decode_flops)]
 
 
 def _single(options: EngineOptions, block: Block) -> ModelArch:

@@ -181,10 +181,13 @@ class Scheduler:
         else:
             batch.chunks.append(Chunk(count, context))
         request.computed = context + count
+        batch.tokens += count
         emits = count == missing
         batch.entries.append(Entry(request, count, emits, request.epoch))
-        self._name_full(request)
+        if min(request.computed, request.prompt + request.outputs) // self.limits.block_size > request.named:
+            self._name_full(request)
         if emits:
+            batch.emitting += 1
             request.in_flight += 1
 
     def _name_full(self, request: Request) -> None:

@@ -29,6 +29,7 @@ from ridgeline.trace.prompts.api import PromptSource, Span
 
 _ANSWERS = 1 << 62  # span keys of generated text start here, away from those of prompts
 _ENDPOINT = "virtual"
+_NEVER = 1 << 63
 
 
 class _Live(NamedTuple):
@@ -87,25 +88,26 @@ class _Simulation:
         self.sample_ns = nanoseconds(sample_s)
         self.next_sample = 0
         self.phases: Any = None
+        self.due = _NEVER  # when the pacing machine next wants something; only telling it something changes that
 
     def run(self) -> Replay:
         pacer, engine, now = self.pacer, self.engine, 0
         pacer.begin(now)
         self._advance(now)
         while not pacer.finished:
-            times = (self.heap[0][0] if self.heap else None, engine.ends_at, pacer.next_at())
-            known = [time for time in times if time is not None]
-            if not known:
+            earliest = min(self.heap[0][0] if self.heap else _NEVER, engine.ends_at or _NEVER, self.due)
+            if earliest == _NEVER:
                 break
-            now = max(now, min(known))
-            self._sample_until(now)
+            now = max(now, earliest)
+            if self.next_sample <= now:
+                self._sample_until(now)
             if engine.ends_at is not None and engine.ends_at <= now:
                 self._step()
-            changed = self._events(now)
-            due = pacer.next_at()
-            if changed or (due is not None and due <= now):
+            told = self._events(now)
+            if told or self.due <= now:
                 self._advance(now)
-            engine.kick(now)
+            if engine.ends_at is None:
+                engine.kick(now)
         self._cancel_rest(now)
         self._boundary(now)
         self.records.sort(key=lambda record: record.request_id)
@@ -147,7 +149,8 @@ class _Simulation:
             for send_id in actions.cancels:
                 self._cancel(send_id, now)
             due = self.pacer.next_at()
-            if not (actions.sends or actions.cancels) or due is None or due > now:
+            self.due = _NEVER if due is None else due
+            if not (actions.sends or actions.cancels) or self.due > now:
                 break
         if self.pacer.phases != self.phases:
             self.phases = self.pacer.phases
