@@ -40,10 +40,11 @@ def report(
             "--x and --y choose the axes of the picture", hint="add --svg FILE; the page offers every axis"
         )
     folder = RunFolder.open(run)
+    # The picture first: when its axes make no sense, nothing is written.
+    picture = render_picture(folder.points(), header=folder.header, x=x, y=y) if svg else ""
     page = write_run_report(folder, out, title=title)
     sys.stdout.write(f"{page}\n")
-    if svg is not None:
-        picture = render_picture(folder.points(), header=folder.header, x=x, y=y)
+    if svg:
         sys.stdout.write(f"{write_text(svg, picture)}\n")
     sys.stderr.write(f"open {page} in a browser; it needs no network\n")
     return 0

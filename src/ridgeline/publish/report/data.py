@@ -17,6 +17,7 @@ from typing import Any
 from ridgeline.core.deployment import Deployment
 from ridgeline.core.point import Point
 from ridgeline.publish.report import axes, slots
+from ridgeline.publish.report.words import heading, plain
 from ridgeline.results.frontier import Exclusion, frontier
 from ridgeline.results.metrics import axis
 from ridgeline.results.runfolder import Failure, RunHeader
@@ -180,7 +181,7 @@ _SAID_ELSEWHERE = ("model_prefix", "scenario_name", "arm", "isl", "osl", "benchm
 
 def _facts(point: Point) -> list[list[str]]:
     rows = [(name, value) for name, value in point.facts.items() if name not in _SAID_ELSEWHERE and value is not None]
-    return [[_title(name), _plain(value)] for name, value in rows if value not in (False, "none", 0, "")]
+    return [[heading(name), plain(value)] for name, value in rows if value not in (False, "none", 0, "")]
 
 
 def _provenance(point: Point) -> list[list[str]]:
@@ -192,7 +193,7 @@ def _provenance(point: Point) -> list[list[str]]:
         ("cell fingerprint", point.cell_fingerprint),
         *point.provenance.items(),
     ]
-    return [[_title(name), _plain(value)] for name, value in rows]
+    return [[heading(name), plain(value)] for name, value in rows]
 
 
 def _launch(deployment: Deployment | None) -> list[dict[str, Any]]:
@@ -226,20 +227,3 @@ def _absent(failure: Failure | Exclusion, points: Sequence[Point], number: Mappi
         "reason": gone.reason,
         "subject": None if beside is None else number[_subject_id(beside)],
     }
-
-
-def _title(name: str) -> str:
-    words = name.replace("_", " ").replace(".", " · ")
-    return words[:1].upper() + words[1:]
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return " · ".join(f"{name} {_plain(item)}" for name, item in value.items() if item not in (None, False))
-    if isinstance(value, (list, tuple)):
-        return ", ".join(_plain(item) for item in value)
-    return (
-        {True: "yes", False: "no", None: "not recorded"}.get(value, str(value))
-        if isinstance(value, (bool, type(None)))
-        else str(value)
-    )

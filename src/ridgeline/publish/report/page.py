@@ -25,6 +25,7 @@ from ridgeline.publish.report import bundle
 from ridgeline.publish.report.data import packed, page_data
 from ridgeline.publish.report.picture import number, picture
 from ridgeline.publish.report.tokens import colours
+from ridgeline.publish.report.words import heading, plain
 from ridgeline.results.frontier import Exclusion
 from ridgeline.results.runfolder import Failure, RunFolder, RunHeader
 
@@ -191,13 +192,5 @@ def _about(header: RunHeader) -> list[tuple[str, str]]:
     rows += [("Resumed", ", ".join(header.resumed_at))] if header.resumed_at else []
     rows += [("Written by", f"Ridgeline {header.ridgeline}")] if header.ridgeline else []
     for facts in (header.settings, header.host):
-        rows += [(name.replace("_", " ").capitalize(), _plain(value)) for name, value in facts.items()]
+        rows += [(heading(name), plain(value)) for name, value in facts.items() if value is not None]
     return [(name, text) for name, text in rows if text]
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_plain(item)}" for name, item in value.items())
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(_plain, value))
-    return "" if value is None else str(value)

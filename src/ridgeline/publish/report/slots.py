@@ -6,6 +6,7 @@ In: points. Out: one `Shown` per series key, in the order of the list. The brows
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -37,32 +38,35 @@ def colour_key(point: Point) -> str:
     return point.series.removeprefix(f"{point.facts.get('model_prefix')}/{point.facts.get('scenario_name')}/")
 
 
-def assign(keys: Iterable[str], known: Mapping[str, int] | None = None) -> dict[str, int]:
-    """Slot of every key: the one `known` (a catalogue) says, else sha256(key) mod 10, else the next free one.
+def assign(charts: Iterable[Iterable[str]], known: Mapping[str, int] | None = None) -> dict[str, int]:
+    """Slot of every key: the one `known` (a catalogue) says, else sha256(key) mod 10, else the next one that is free
+    in every chart the key is part of.
 
-    Keys are taken in sorted order, so the answer does not depend on the order of the points. With more than ten keys
-    slots repeat.
+    `charts`: the keys that are seen together, chart by chart. Keys are taken in sorted order, so the answer does not
+    depend on the order of the points. Slots repeat inside a chart only when it has more than ten series.
     """
-    wanted = sorted(set(keys))
-    given = {key: known[key] for key in wanted if known and key in known}
-    used = set(given.values())
-    for key in wanted:
+    beside: dict[str, set[str]] = {}
+    for keys in map(set, charts):
+        for key in keys:
+            beside.setdefault(key, set()).update(keys)
+    given = {key: known[key] for key in beside if known and key in known}
+    for key in sorted(beside):
         if key in given:
             continue
-        if len(used) >= SLOTS:
-            used.clear()
-        slot = int(hashlib.sha256(key.encode()).hexdigest(), 16) % SLOTS + 1
-        while slot in used:
-            slot = slot % SLOTS + 1
-        given[key] = slot
-        used.add(slot)
+        used = Counter(given[other] for other in beside[key] if other in given)
+        first = int(hashlib.sha256(key.encode()).hexdigest(), 16) % SLOTS
+        order = [(first + step) % SLOTS + 1 for step in range(SLOTS)]
+        given[key] = min(order, key=lambda slot: used[slot])
     return given
 
 
 def shown(points: Iterable[Point], known: Mapping[str, int] | None = None) -> list[Shown]:
     """Every series of `points`: measured ones first, then by name."""
     first = {point.series: point for point in reversed(list(points))}
-    slots = assign((colour_key(point) for point in first.values()), known)
+    charts: dict[tuple[object, object], list[str]] = {}
+    for point in first.values():
+        charts.setdefault((point.facts.get("model"), point.facts.get("scenario_name")), []).append(colour_key(point))
+    slots = assign(charts.values(), known)
     precisions = {_fact(point, "precision") for point in first.values()}
     names = {key: _name(point, len(precisions) > 1) for key, point in first.items()}
     listed = [
@@ -77,7 +81,7 @@ def _name(point: Point, with_precision: bool) -> str:
     hardware, engine = _fact(point, "hardware"), _fact(point, "framework")
     if not hardware or not engine:
         return colour_key(point)
-    words = [hardware.upper(), _ENGINES.get(engine.lower(), engine)]
+    words = [hardware.removesuffix("-emulated").upper(), _ENGINES.get(engine.lower(), engine)]
     words += [_fact(point, "precision").upper()] if with_precision else []
     speculation = _fact(point, "spec_decoding")
     return " · ".join(words) + (f" + {speculation.upper()}" if speculation not in ("", "none") else "")

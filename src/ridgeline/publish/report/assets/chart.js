@@ -10,10 +10,10 @@ import { linear, logarithmic, round, stepOf } from './scale.js';
 const REACH = 30; // px within which a pointer finds a mark
 const LABELS = 7; // direct labels at most
 
-function domain(values, better, isLog) {
+function domain(values, isLog, air) {
   const top = Math.max(...values), low = Math.min(...values);
   if (isLog) return [low * 0.8, top * 1.25];
-  return [0, top > 0 ? top * 1.06 : 1];
+  return [0, top > 0 ? top * air : 1];
 }
 
 /** host: positioned element. scene: {points: [{i, s, x, y, on, degraded}], series, lines: [[i…]…], x, y (axis: label,
@@ -25,9 +25,9 @@ export function plot(host, scene, handlers) {
   for (const old of all(':scope > svg', host)) old.remove();
   const svg = el('svg', { width: W, height: H, viewBox: `0 0 ${W} ${H}`, class: 'chart', role: 'presentation' });
   host.prepend(svg);
-  const make = (isLog, values, better, range) => (isLog ? logarithmic : linear)(domain(values, better, isLog), range);
-  const x = make(scene.logX, points.map(p => p.x), scene.x.better, [M.l, right]);
-  const y = make(scene.logY, points.map(p => p.y), scene.y.better, [bottom, M.t]);
+  const make = (isLog, values, air, range) => (isLog ? logarithmic : linear)(domain(values, isLog, air), range);
+  const x = make(scene.logX, points.map(p => p.x), 1.06, [M.l, right]);
+  const y = make(scene.logY, points.map(p => p.y), scene.y.better === 'higher' ? 1.12 : 1.06, [bottom, M.t]);
   const at = p => [x(p.x), y(p.y)];
   let limit = scene.limit;
 
@@ -139,7 +139,7 @@ export function plot(host, scene, handlers) {
       const s = series[key], tag = s.source === 'measured' ? '' : s.source;
       if (!line.length || (narrow && (!tag || said.has(tag))) || groups.size > LABELS && !tag) continue;
       said.add(tag);
-      const name = narrow ? '' : s.name, nameWidth = name ? textWidth(name) + 6 : 0;
+      const name = narrow ? '' : s.name, nameWidth = name ? textWidth(name) + 9 : 0;
       items.push({ key, name, tag, nameWidth, width: nameWidth + (tag ? textWidth(tag, 550) + 12 : 0), line: line.map(at), marks: mine.map(at), pad: tag ? 10 : 3 });
     }
     const walls = [];
@@ -215,5 +215,5 @@ export function firstLimit(lines, better) {
   if (!reach.length) return null;
   const near = better === 'higher' ? Math.min(...reach) : Math.max(...reach), far = better === 'higher' ? Math.max(...start) : Math.min(...start);
   const spanned = better === 'higher' ? far < near : far > near;
-  return round(spanned ? far + (near - far) * 0.4 : near);
+  return round(spanned ? far + (near - far) * 0.4 : near, better === 'lower');
 }

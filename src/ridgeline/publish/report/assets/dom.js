@@ -40,6 +40,9 @@ export function tickText(value, top) {
 export const figureText = (value, { unit }, digits) => (unit === 'ratio' ? number(100 * value, digits ?? 1) : number(value, digits));
 export const figureUnit = ({ unit }) => (unit === 'ratio' ? '%' : unit);
 
+/** [number, unit] of a value that stands alone: short times in milliseconds. */
+export const figure = (value, measure) => (measure.unit === 's' && value !== 0 && Math.abs(value) < 1 ? [number(1000 * value), 'ms'] : [figureText(value, measure), figureUnit(measure)]);
+
 /** Decimals for a column of numbers, so that they line up: from the largest of them. */
 export function decimals(values) {
   const top = Math.max(...values.map(Math.abs), 0);

@@ -1,6 +1,6 @@
 /* The point drawer: everything one point knows about itself, in the order of a reader's questions: how much, is it
    true, what beats it, how does it move under load, how do I get it again. */
-import { copyButton, el, figureText, figureUnit, number } from './dom.js';
+import { copyButton, el, figure, figureText, figureUnit, number } from './dom.js';
 import { markPath, swatch } from './marks.js';
 import { badge, cautionBadges, NOT_MEASURED, shortName, sourceBadge, validityBadge, why } from './words.js';
 
@@ -24,13 +24,13 @@ export function drawer(host, point, around, actions) {
 const step = (arrow, label, to, actions) => el('button', { class: 'btn icon', type: 'button', 'aria-label': label, title: label, disabled: !to, onclick: () => to && actions.go(to) }, arrow);
 
 function numbers(point, { measures, headline, x, y }) {
-  const figure = (key, minor) => {
-    const v = point.v[key], m = measures[key];
+  const shown = (key, minor) => {
+    const v = point.v[key], m = measures[key], [text, unit] = v == null ? [] : figure(v, m);
     return el('div', {}, el('dt', {}, m.label), v == null
       ? el('dd', { class: 'absent' }, el('span', { class: 'none' }, 'not measured'), el('small', {}, why(point, key)))
-      : el('dd', { class: minor ? 'minor' : '' }, figureText(v, m), ' ', el('small', {}, figureUnit(m))));
+      : el('dd', { class: minor ? 'minor' : '' }, text, ' ', el('small', {}, unit)));
   };
-  return el('section', {}, el('dl', { class: 'big' }, figure(y), figure(x), headline.filter(key => key !== x && key !== y).slice(0, 4).map(key => figure(key, true))),
+  return el('section', {}, el('dl', { class: 'big' }, shown(y), shown(x), headline.filter(key => key !== x && key !== y).slice(0, 4).map(key => shown(key, true))),
     el('p', { class: 'small faint' }, 'No interval: it takes three or more runs of a cell to give one.'));
 }
 

@@ -14,7 +14,8 @@ function along(line) {
 }
 
 /** lines: [{key, width, line: [[x, y]…], marks: [[x, y]…], pad}], box: {left, right, top, bottom, edge}, walls: [[x, y]…].
-    Answers [{key, x, y, leader?}] in the order given; y is the text's baseline. */
+    Answers [{key, x, y, leader?}] in the order given, without those that fit nowhere (the list beside the plot names
+    every series); y is the text's baseline. */
 export function placeLabels(lines, box, walls) {
   const taken = walls.map(([x, y]) => [x, y, null, 2]);
   for (const item of lines) {
@@ -41,12 +42,14 @@ export function placeLabels(lines, box, walls) {
       }
     }
     if (!spot) {
-      let y = Math.min(box.bottom - 17, Math.max(box.top, ey - 7));
-      while (y > box.top && taken.some(([px, py, key]) => key === null && px > box.right && Math.abs(py - y - 7) < 14)) y -= 4;
-      spot = [Math.min(box.right + 10, box.edge - w), y];
+      const x = Math.min(box.right + 10, box.edge - w), free = [];
+      for (let y = box.top; y < box.bottom - 17; y += 4) if (clearance(x, y, w, item.key) >= 3) free.push(y);
+      if (!free.length) return null;
+      const y = free.reduce((a, b) => (Math.abs(b - ey + 7) < Math.abs(a - ey + 7) ? b : a));
+      spot = [x, y];
       leader = `M${ex + 9},${ey}L${spot[0] - 4},${y + 7}`;
     }
     for (let px = spot[0]; px <= spot[0] + w; px += 8) for (const py of [spot[1], spot[1] + 7, spot[1] + height]) taken.push([px, py, null, 4]);
     return { key: item.key, x: spot[0], y: spot[1] + 11, leader };
-  });
+  }).filter(Boolean);
 }

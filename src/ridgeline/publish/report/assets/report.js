@@ -8,7 +8,7 @@ import { stepOf } from './scale.js';
 import { closePopover, countNote, formulaCard, sentence } from './sentence.js';
 import { choice, decode, encode, numeric, subset } from './state.js';
 import { light, table } from './table.js';
-import { absent, badge, cautionBadges, direction, plural, shortName, sourceBadge, validityBadge, why } from './words.js';
+import { absent, badge, cautionBadge, direction, plural, shortName, sourceBadge, validityBadge, why } from './words.js';
 
 const data = JSON.parse(one('#data').textContent);
 const { measures, series } = data;
@@ -111,7 +111,7 @@ function answer() {
   }
   if (!lead) return host.replaceChildren(`No visible measured point reaches ${number(limit ?? 0)} ${mx.unit} of ${mx.said}. Move the limit or show more series.`);
   const rest = got.slice(1).map(g => `${series[g.s].name} ${(g.p.v[y] / lead.p.v[y]).toFixed(2)}×`), short = pool.length - got.length;
-  return host.replaceChildren(at, ...words, rest.length ? ` Against it: ${rest.join(', ')}.` : '', short ? ` ${number(short)} more do${short === 1 ? 'es' : ''} not get there.` : '');
+  return host.replaceChildren(at, ...words, rest.length ? ` Against it: ${rest.slice(0, 4).join(', ')}${rest.length > 4 ? ` and ${rest.length - 4} behind those` : ''}.` : '', short ? ` ${number(short)} more do${short === 1 ? 'es' : ''} not get there.` : '');
 }
 
 /* ── The plot ── */
@@ -146,7 +146,7 @@ function tipOf(i) {
   const place = p.state === 'degraded' ? 'degraded: never on it' : p.state === 'on' ? 'on it' : by ? `${by.near ? 'within noise of' : 'behind'} ${shortName(by.point)}` : 'not on it';
   return [el('h3', {}, swatch(s), `${s.name} · ${shortName(p)}`),
     el('dl', {}, el('dt', {}, measures[y].name), el('dd', {}, `${number(p.v[y])} ${measures[y].unit}`), el('dt', {}, measures[x].name), el('dd', {}, `${number(p.v[x])} ${measures[x].unit}`), el('dt', {}, 'Frontier'), el('dd', {}, place)),
-    p.source !== 'measured' || p.validity !== 'valid' || p.cautions.length ? el('p', { class: 'badges' }, p.source === 'measured' ? null : sourceBadge(p.source), validityBadge(p), cautionBadges(p)) : null].filter(Boolean);
+    p.source !== 'measured' || p.validity !== 'valid' || p.cautions.length ? el('p', { class: 'badges' }, p.source === 'measured' ? null : sourceBadge(p.source), validityBadge(p), cautionBadge(p)) : null].filter(Boolean);
 }
 
 function heat(i, from) {
@@ -179,8 +179,8 @@ function list() {
     const one = series[s], mine = now.placed.filter(p => p.s === s), on = mine.filter(p => p.state === 'on').length, b = bestOf(s), off = hidden.has(s), emulated = one.source !== 'measured';
     const meter = el('div', { class: 'meter' }, b && best && !off && !emulated ? vars(el('i'), { width: `${Math.min(100, 100 * (my.better === 'lower' ? best / b.v[y] : b.v[y] / best))}%`, background: `var(--s${one.slot})` }) : null);
     const row = el('button', { class: `srow ${emulated ? 'unmeasured' : ''}`, type: 'button', 'data-s': s, 'aria-pressed': String(!off), title: one.key }, swatch(one, off),
-      el('span', { class: 'who' }, el('span', { class: 'name' }, one.name), el('span', { class: 'sub' }, emulated ? [el('b', {}, one.source), ' · '] : null, mine.length ? `${on} of ${number(mine.length)} on frontier` : 'no value on these axes')),
-      el('span', { class: 'val' }, b ? [number(b.v[y]), el('small', {}, shortName(b))] : [el('span', { class: 'faint' }, 'none'), el('small', {}, mine.length ? 'does not reach it' : 'not measured')]), emulated ? null : meter);
+      el('span', { class: 'who' }, el('span', { class: 'name' }, one.name), el('span', { class: 'sub' }, emulated ? [el('b', {}, one.source), ' · '] : null, mine.length ? `${on} of ${number(mine.length)} on frontier` : 'nothing to plot')),
+      el('span', { class: 'val' }, b ? [number(b.v[y]), el('small', {}, shortName(b))] : [el('span', { class: 'faint' }, 'none'), el('small', {}, mine.length ? 'does not reach it' : 'see below')]), emulated ? null : meter);
     row.addEventListener('click', event => {
       const next = new Set(hidden);
       if (event.detail === 2) for (const other of present) { if (other === s) next.delete(other); else next.add(other); }
@@ -244,7 +244,7 @@ function columns() {
     { ...measure(x, 'num'), key: 'x' }, { ...measure(y, 'num'), key: 'y' }, ...extra.map(k => measure(k, 'num wide-col opt')),
     { key: 'gpus', name: 'GPUs', class: 'num wide-col opt', sort: p => p.gpus, cell: p => number(p.gpus) },
     { key: 'front', name: 'Frontier', class: 'wide-col', sort: p => rank[p.state], cell: p => { const by = witness(p); return p.state === 'on' ? badge('on frontier', 'accent') : p.state === 'near' ? badge(`≈ ${shortName(by.point)}`) : by ? el('span', { class: 'faint' }, `behind ${shortName(by.point)}`) : el('span', { class: 'faint' }, p.state === 'degraded' ? 'never' : ''); } },
-    { key: 'state', name: 'State', class: 'wide-col', sort: p => `${p.source} ${p.validity} ${p.cautions.length}`, cell: p => el('span', { class: 'badges' }, sourceBadge(p.source), validityBadge(p), cautionBadges(p)) },
+    { key: 'state', name: 'State', class: 'wide-col', sort: p => `${p.source} ${p.validity} ${p.cautions.length}`, cell: p => el('span', { class: 'badges' }, sourceBadge(p.source), validityBadge(p), cautionBadge(p)) },
   ];
 }
 function rows() {

@@ -29,11 +29,12 @@ export function logarithmic([d0, d1], range) {
   return scale;
 }
 
-/** The round number (1, 2, 5 × 10^k, or a half step between) nearest to `value`. */
-export function round(value) {
+const ROUND = [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10];
+/** A round number at or below `value`, or at or above it. */
+export function round(value, up) {
   if (!(value > 0)) return 0;
-  const power = 10 ** Math.floor(Math.log10(value));
-  const best = [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].reduce((a, b) => (Math.abs(b * power - value) < Math.abs(a * power - value) ? b : a));
+  const power = 10 ** Math.floor(Math.log10(value)), share = value / power;
+  const best = up ? ROUND.find(r => r >= share * 0.9999) : ROUND.findLast(r => r <= share * 1.0001);
   return +(best * power).toPrecision(6);
 }
 

@@ -20,7 +20,7 @@ export function sentence(host, parts) {
 }
 
 function slot(part) {
-  if (part.options.length < 2) return el('b', { class: 'fixed' }, part.text);
+  if (part.options.length < 2 && !part.options[0]?.card) return el('b', { class: 'fixed' }, part.text);
   const button = el('button', { class: 'slot', type: 'button', 'data-slot': part.name, 'aria-haspopup': 'listbox', 'aria-expanded': 'false' }, part.text);
   button.addEventListener('click', event => {
     event.stopPropagation();

@@ -21,6 +21,8 @@ export const validityBadge = point => {
 };
 
 export const cautionBadges = point => point.cautions.map(c => badge(`▲ ${c.code}`, 'warn', c.message));
+/** One badge where room is short: the code, or how many there are. */
+export const cautionBadge = ({ cautions }) => (cautions.length ? badge(cautions.length === 1 ? `▲ ${cautions[0].code}` : `▲ ${cautions.length} cautions`, 'warn', cautions.map(c => `${c.code}: ${c.message}`).join('\n')) : null);
 
 /** What stands where a value is missing; the reason is in the tooltip and in the drawer. */
 export const absent = (point, key) => el('span', { class: 'none', title: why(point, key) }, 'not measured');
