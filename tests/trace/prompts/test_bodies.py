@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from tests.trace.making import send, session, turn
@@ -143,8 +145,35 @@ def test_wrong_choices_are_refused() -> None:
             make_prompts([], mode, model="m", **more)
     with pytest.raises(InputError, match="unique"):
         make_prompts([session([turn([1])]), session([turn([1])])], "bytes", model="m")
-    with pytest.raises((InputError, EnvironmentFailed), match="token"):
-        FileTokenizer("/nonexistent/tokenizer.json")
+    with pytest.raises(InputError, match="no such tokenizer file"):
+        make_prompts([], "tokenizer", model="m", tokenizer="/nonexistent/tokenizer.json")
+
+
+def test_a_tokenizer_file_without_its_package_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tokenizer.json").write_text("{}")
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(EnvironmentFailed, match=r"ridgeline\[tokenizer\]"):
+        FileTokenizer(tmp_path)
+
+
+def test_text_through_a_real_tokenizer_file(tmp_path: Path) -> None:
+    tokenizers = pytest.importorskip("tokenizers", reason="the optional extra `tokenizer` is not installed")
+    made_of = tokenizers.Tokenizer(tokenizers.models.BPE())
+    made_of.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made_of.decoder = tokenizers.decoders.ByteLevel()
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=600, initial_alphabet=alphabet, show_progress=False)
+    made_of.train_from_iterator(corpus_text()[:20_000].splitlines(), trainer)
+    made_of.save(str(tmp_path / "tokenizer.json"))
+    source = make_prompts([], "tokenizer", model="m", tokenizer=tmp_path, corpus=corpus_text()[:20_000])
+    tree = session([turn(range(5), tokens=330)])
+    (content,) = [m["content"] for m in json.loads(b"".join(source.body(send(tree))))["messages"]]
+    assert len(made_of.encode(content).ids) == pytest.approx(330, abs=6)  # tokens may merge where blocks meet
+    (tmp_path / "tokenizer.json").write_text("{")
+    with pytest.raises(InputError, match="not a tokenizer file"):
+        FileTokenizer(tmp_path)
 
 
 def test_the_corpus_is_ours_long_enough_and_always_the_same() -> None:

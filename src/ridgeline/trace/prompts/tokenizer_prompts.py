@@ -41,15 +41,15 @@ class FileTokenizer:
     """A `tokenizer.json` through the `tokenizers` package (optional extra `tokenizer`). Never goes to a network."""
 
     def __init__(self, path: str | Path) -> None:
+        file = Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)
+        if not file.is_file():
+            raise InputError([Problem("no such tokenizer file", Where(str(file)), "tokenizer")])
         try:
             import tokenizers
         except ImportError as error:
             raise EnvironmentFailed(
                 "prompts through a tokenizer need the package `tokenizers`", hint="pip install 'ridgeline[tokenizer]'"
             ) from error
-        file = Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)
-        if not file.is_file():
-            raise InputError([Problem("no such tokenizer file", Where(str(file)), "tokenizer")])
         try:
             self._tokenizer = tokenizers.Tokenizer.from_file(str(file))
         except Exception as error:  # the package raises plain Exception for everything wrong with a file
