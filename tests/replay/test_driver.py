@@ -16,6 +16,7 @@ from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.core.record import Outcome, Record, Replay
 from ridgeline.replay.driver import ReplaySettings, replay, run_replay
 from ridgeline.replay.endpoint import Endpoint
+from ridgeline.replay.openai_stream import ResponseDecoder
 
 MS = 1_000_000
 
@@ -215,6 +216,32 @@ def test_a_server_that_dies_ends_the_replay_with_the_reason() -> None:
     assert {record.outcome for record in result.records[3:5]} <= {Outcome.CLIENT_ERROR, Outcome.TRUNCATED}
     assert {record.outcome for record in result.records[5:]} <= {Outcome.CLIENT_ERROR}
     assert len(result.records) < 10_000
+
+
+def test_alive_may_say_no_without_a_reason() -> None:
+    result, _ = drive(lambda request: stream(2, first_s=5.0), ClosedLoop(1, 1), alive=lambda: False)
+    assert result.aborted == "the server process is gone"
+    assert [record.outcome for record in result.records] == [Outcome.CLIENT_ERROR]
+
+
+def test_a_long_answer_is_decoded_while_it_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory holds what came since the last turn of the pump, not the whole answer."""
+    feed, fed = ResponseDecoder.feed, []
+
+    def spy(decoder: ResponseDecoder, data: bytes, at_ns: int) -> None:
+        fed.append(len(server_side[0].sends))
+        feed(decoder, data, at_ns)
+
+    server_side: list[Request] = []
+
+    def reply(request: Request) -> Reply:
+        server_side.append(request)
+        return stream(100, first_s=0.002, gap_s=0.002)
+
+    monkeypatch.setattr(ResponseDecoder, "feed", spy)
+    result, _ = drive(reply, ClosedLoop(1, 1))
+    assert result.records[0].chunks == 100
+    assert min(fed) < 50, "decoding began before half of the answer was sent"
 
 
 def test_records_stream_to_the_sink_and_need_not_be_kept() -> None:

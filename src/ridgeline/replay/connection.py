@@ -64,7 +64,7 @@ class Exchange:
     def header(self, name: bytes) -> str | None:
         """The last header of that (lower-case) name."""
         for key, value in reversed(self.headers):
-            if key.lower() == name:
+            if key == name or key.lower() == name:
                 return value.decode("latin-1").strip()
         return None
 

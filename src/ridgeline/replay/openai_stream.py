@@ -158,6 +158,8 @@ class ResponseDecoder:
 
     def _is_stream(self, body: bytes) -> bool:
         """Whether the body is an event stream: told by its first byte that is not blank, a byte order mark aside."""
+        if body[:5] == b"data:":
+            return True
         if _BOM.startswith(body):
             return False  # undecided
         opening = body.removeprefix(_BOM).lstrip()[:1]
@@ -170,7 +172,10 @@ class ResponseDecoder:
         for choice in chunk.choices:
             visible, hidden, delta = choice.text or "", "", choice.delta
             if delta is not None:
-                visible += (delta.content or "") + (delta.refusal or "")
+                if delta.content:
+                    visible = visible + delta.content if visible else delta.content
+                if delta.refusal:
+                    visible += delta.refusal
                 hidden = delta.reasoning_content or delta.reasoning or ""
             if choice.finish_reason:
                 self._finish[choice.index] = choice.finish_reason
@@ -181,7 +186,9 @@ class ResponseDecoder:
             usage = chunk.usage.counts()
             self._count(usage, usage.completion_tokens, generated, None, at_ns)
         elif generated:
-            self._content(at_ns, None)
+            self._chunk_ns.append(at_ns)
+            if self._chunk_tokens is not None:
+                self._chunk_tokens.append(None)
 
     def _event(self, name: bytes, data: bytes, at_ns: int) -> None:
         """Take any event."""

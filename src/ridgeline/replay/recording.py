@@ -15,6 +15,7 @@ def make_record(send: Send, exchange: Exchange, answer: Answer, clock: ScaledClo
     conversation = session.conversations[send.key.conversation]
     flags = answer.flags
     error = answer.error
+    usage = answer.usage
     if exchange.status is not None and exchange.status // 100 != 2:
         if (wait := exchange.header(b"retry-after")) is not None:
             flags = (*flags, f"retry_after:{wait}")
@@ -49,10 +50,10 @@ def make_record(send: Send, exchange: Exchange, answer: Answer, clock: ScaledClo
         flags=flags,
         asked_prompt_tokens=turn.input_tokens,
         max_tokens=send.max_tokens,
-        prompt_tokens=answer.usage.prompt_tokens,
-        completion_tokens=answer.usage.completion_tokens,
-        reasoning_tokens=answer.usage.reasoning_tokens,
-        cached_tokens=answer.usage.cached_tokens,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        cached_tokens=usage.cached_tokens,
         chunks=len(answer.chunk_ns) if exchange.status is not None else None,
         first_chunk_tokens=answer.first_chunk_tokens,
         chunk_ns=_all_at(clock, answer.chunk_ns),
