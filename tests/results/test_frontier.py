@@ -230,7 +230,7 @@ def dominates(p: Point, q: Point) -> bool:
     return p.series == q.series and px >= qx and py >= qy and (px, py) != (qx, qy)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(clouds, st.randoms(use_true_random=False))
 def test_properties(points: list[Point], rng: Any) -> None:
     result = frontier(points, X, Y)
@@ -252,7 +252,7 @@ def test_properties(points: list[Point], rng: Any) -> None:
     assert frontier(flipped, X, dataclasses.replace(Y, better="lower")).members == result.members
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(clouds.filter(bool), st.data())
 def test_adding_a_dominated_point_changes_nothing(points: list[Point], data: st.DataObject) -> None:
     victim = data.draw(st.sampled_from(points))
@@ -262,7 +262,7 @@ def test_adding_a_dominated_point_changes_nothing(points: list[Point], data: st.
     assert frontier([*points, worse], X, Y).members == frontier(points, X, Y).members
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(clouds, st.floats(0, 0.2), st.floats(0, 0.2))
 def test_noise_by_brute_force_and_growing(points: list[Point], small: float, more: float) -> None:
     def bars(p: Point, m: str, e: float) -> tuple[float, float]:

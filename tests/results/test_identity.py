@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from builders import cell, deployment
+from tests.results.builders import cell, deployment
 
 from ridgeline.core.deployment import Item
 from ridgeline.core.point import Source

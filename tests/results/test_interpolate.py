@@ -30,7 +30,7 @@ def test_outside_there_is_a_reason_and_no_number() -> None:
     assert read([5], [7], 6).value is None
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.tuples(st.floats(0.1, 100), st.floats(0, 1000)), min_size=2, max_size=8),
     st.floats(0, 1),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import MS, S, cell, failed, record, replay, sample
+from tests.results.builders import MS, S, cell, failed, record, replay, sample
 
 from ridgeline.core.errors import InputError
 from ridgeline.core.point import Measure, Source

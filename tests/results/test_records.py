@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from builders import failed, record, replay, sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.results.builders import failed, record, replay, sample
 
 from ridgeline.core.errors import InputError
 from ridgeline.core.record import Outcome, Record, ServerSample
@@ -40,7 +40,7 @@ def _field(name: str, annotation: str) -> st.SearchStrategy[Any]:
 any_record = st.builds(Record, **{f.name: _field(f.name, str(f.type)) for f in dataclasses.fields(Record)})
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(any_record, max_size=4))
 def test_every_record_survives_the_table(rows: list[Record]) -> None:
     table = records.to_table(rows)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from builders import cell, deployment, point, record, replay, sample
+from tests.results.builders import cell, deployment, point, record, replay, sample
 
 from ridgeline.core.errors import EnvironmentFailed, InputError
 from ridgeline.core.point import Measure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders import S, sample
+from tests.results.builders import S, sample
 
 from ridgeline.core.record import ServerSample
 from ridgeline.results.metrics.scrapes import Quantile, Scrapes, quantile

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import MS, S, cell, failed, record, replay, sample
+from tests.results.builders import MS, S, cell, failed, record, replay, sample
 
 from ridgeline.core.cell import Cell
 from ridgeline.core.point import Point, Source, Validity

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from builders import MS, S, cell, failed, record, replay
 from tests.golden import golden
+from tests.results.builders import MS, S, cell, failed, record, replay
 
 from ridgeline.core.cell import Arm, Component
 from ridgeline.core.errors import InputError

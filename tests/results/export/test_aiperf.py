@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from builders import MS, S, failed, record, replay
 from tests.golden import golden
+from tests.results.builders import MS, S, failed, record, replay
 
 from ridgeline.core.record import Outcome, Phases, Record, Replay
 from ridgeline.results.export import aiperf

@@ -6,7 +6,7 @@ import csv
 import dataclasses
 import io
 
-from builders import point
+from tests.results.builders import point
 
 from ridgeline.core.point import Caution, Measure, Validity
 from ridgeline.results.export.table import to_csv
