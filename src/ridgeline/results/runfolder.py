@@ -26,7 +26,7 @@ from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
 from ridgeline.core.point import Point
 from ridgeline.core.record import Replay
 from ridgeline.core.where import Where
-from ridgeline.results import durable, formats, records, samples
+from ridgeline.results import durable, formats
 from ridgeline.results.frontier import Exclusion
 
 KEY_DIGITS = 16
@@ -162,6 +162,8 @@ class RunFolder:
             if deployment is not None:
                 (folder / "deployment.json").write_bytes(formats.DEPLOYMENT.encode(deployment))
             if replay is not None:
+                from ridgeline.results import records, samples  # Arrow is slow to import; readers of points need it not
+
                 records.write_records(folder / "records.parquet", replay)
                 samples.write_samples(folder / "samples.parquet", replay.samples)
             for name, value in (extra or {}).items():
@@ -263,6 +265,8 @@ class RunFolder:
 
     def replay_of(self, run_key: str) -> Replay:
         """Records and samples of the last finished attempt. Raises InputError when none were stored."""
+        from ridgeline.results import records
+
         folder = self.cell_folder(run_key)
         return records.read_records(folder / "records.parquet", folder / "samples.parquet")
 

@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ridgeline.core.record import Outcome, Replay
 from ridgeline.results.sweepline import Floats, Ints
+
+if TYPE_CHECKING:  # Arrow takes a third of a second to import; who only looks up a metric's name need not wait for it
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 OUTCOMES = tuple(str(outcome) for outcome in Outcome)
 NUMBERS = (
@@ -77,7 +79,9 @@ class Columns:
         """Columns of a replay, of a records table, or of a records file (whose other columns are not read)."""
         if isinstance(source, Replay):
             return _of_replay(source)
-        if isinstance(source, pa.Table):
+        import pyarrow.parquet as pq
+
+        if not isinstance(source, Path):
             return _of_columns(source.column, lambda: _ragged(source.column("chunk_ns").chunks))
         file = pq.ParquetFile(source, memory_map=True)
         # One column at a time: the Arrow form of each is gone before the next one comes.
@@ -108,6 +112,9 @@ def _of_replay(replay: Replay) -> Columns:
 
 
 def _of_columns(column: Callable[[str], pa.ChunkedArray], chunks: Callable[[], Iterator[Ragged]]) -> Columns:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     names = pa.array(OUTCOMES)
     outcome = pc.index_in(column("outcome").cast(pa.string()), value_set=names)
     return Columns(
