@@ -136,4 +136,8 @@ def _rounded(sizes: Sequence[int], query: int, sequence_parallel: int) -> list[i
         return rounded
     if multiple <= highest:
         return [multiple]
-    raise ValueError(f"No valid cudagraph sizes after rounding to multiple of {multiple}")
+    raise ValueError(
+        f"No valid cudagraph sizes after rounding to multiple of {multiple} (num_speculative_tokens + 1 or tp if "
+        f"sequence parallelism is enabled) please adjust num_speculative_tokens ({query - 1}) or "
+        f"max_cudagraph_capture_size ({highest}) or cudagraph_capture_sizes ({list(sizes)})"
+    )

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from ridgeline.core.units import GIB
 
 FULL, WINDOW, CHUNK, STATE = "full", "window", "chunk", "state"
+_WHEN = " when initializing the engine."
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,9 @@ class KvLayer:
     align: int = 1  # pages are rounded up to a multiple of this
     window: int = 0
     latent: bool = False  # MLA-like: layers of different widths may share a group
+    shards: int = 1  # ranks that share the tokens of full history (decode-context parallelism)
+    extra: int = 0  # further states a request holds: one per draft token, one more in "align" mode
+    per_block: bool = False  # a state is kept for every block (Mamba cache mode "all")
 
     @property
     def page(self) -> int:
@@ -39,9 +43,9 @@ class KvLayer:
     def pages(self, length: int, in_flight: int) -> int:
         """Pages one request of `length` tokens can hold, with `in_flight` tokens of unfinished batches on top."""
         if self.kind == STATE:
-            return 1
+            return self.extra + (-(-length // self.block) if self.per_block else 1)
         if self.kind == FULL:
-            return -(-length // self.block)
+            return -(-length // (self.block * self.shards))
         if self.kind == CHUNK:
             return -(-min(self.window + in_flight, length) // self.block)
         return -(-min(self.window - 1 + in_flight, length) // self.block) + 1
@@ -83,11 +87,11 @@ class KvPlan:
     @property
     def scheduler_block(self) -> int:
         """Tokens per scheduling step of the cache: least common multiple over groups that have blocks."""
-        return math.lcm(*(g.layer.block for g in self.groups if g.layer.kind != STATE)) if self.groups else 1
+        return math.lcm(*(g.layer.block * g.layer.shards for g in self.groups if g.layer.kind != STATE))
 
     @property
     def hash_block(self) -> int:
-        return math.gcd(*(g.layer.block for g in self.groups if g.layer.kind != STATE)) if self.groups else 1
+        return math.gcd(*(g.layer.block * g.layer.shards for g in self.groups if g.layer.kind != STATE)) or 1
 
 
 class KvCapacity(NamedTuple):
@@ -102,14 +106,15 @@ def capacity(plan: KvPlan, available: int, max_len: int, in_flight: int) -> KvCa
     """Size the pool. Raises ValueError in vLLM's words when one longest request does not fit."""
     needed = plan.needed(max_len, in_flight)
     if available <= 0:
-        raise ValueError("No available memory for the cache blocks. Try increasing `gpu_memory_utilization`.")
+        raise ValueError(f"No available memory for the cache blocks. Try increasing `gpu_memory_utilization`{_WHEN}")
     if needed > available:
         longest = longest_that_fits(plan, available, max_len, in_flight)
         based = f"Based on the available memory, the estimated maximum model length is {longest}. " if longest else ""
         raise ValueError(
             f"To serve at least one request with the model's max seq len ({max_len}), ({round(needed / GIB, 2)} GiB KV "
             f"cache is needed, which is larger than the available KV cache memory ({round(available / GIB, 2)} GiB). "
-            f"{based}Try increasing `gpu_memory_utilization` or decreasing `max_model_len`."
+            f"{based}Try increasing `gpu_memory_utilization` (which also controls CPU memory on the CPU backend) or "
+            f"decreasing `max_model_len`{_WHEN}"
         )
     blocks = plan.blocks(available)
     concurrency = blocks / plan.blocks_per_request(max_len, in_flight)
@@ -125,8 +130,10 @@ def longest_that_fits(plan: KvPlan, available: int, max_len: int, in_flight: int
     return low
 
 
-def plan_groups(layers: Sequence[KvLayer], *, hybrid: bool = True) -> KvPlan:
-    """Group layers. `hybrid` False: windows are kept like full history in one group of blocks.
+def plan_groups(layers: Sequence[KvLayer], *, hybrid: bool = True, aligned: bool = False) -> KvPlan:
+    """Group layers. `hybrid` False: windows are kept like full history in one group of blocks. `aligned`: block sizes
+    are final; else the attention block is first raised until a page holds the largest state, as the engine's platform
+    hook does before this code runs.
 
     Raises ValueError for page sizes that no rule unifies.
     """
@@ -143,7 +150,7 @@ def plan_groups(layers: Sequence[KvLayer], *, hybrid: bool = True) -> KvPlan:
         return _uniform(layers)
     if any(layer.kind == WINDOW and layer.latent for layer in layers) and len({layer.page for layer in layers}) > 1:
         return _packed(layers)
-    return _equal_pages(layers)
+    return _equal_pages(layers, aligned)
 
 
 def _sizes(layers: Iterable[KvLayer]) -> tuple[tuple[int, int], ...]:
@@ -193,23 +200,26 @@ def _packed(layers: Sequence[KvLayer]) -> KvPlan:
     return KvPlan(tuple(groups), sum(size * count for size, count in most.items()), best * sum(sizes))
 
 
-def _equal_pages(layers: Sequence[KvLayer]) -> KvPlan:
+def _equal_pages(layers: Sequence[KvLayer], aligned: bool) -> KvPlan:
     """Full layers beside windows or states: pages are made equal (larger blocks for smaller pages, padded states), the
     kinds are cut into groups of equal layer counts."""
     attention = [layer for layer in layers if layer.kind != STATE]
     widest = max(layer.page for layer in attention)
     largest = max(layer.page for layer in layers)
-    if largest > widest:  # a state is larger than an attention page: raise the attention block until it is not
+    if largest > widest and not aligned:  # raise the attention block until a page holds a state
         raised = []
         for layer in attention:
             rows = -(-largest // layer.row_bytes)
             raised.append(replace(layer, block=-(-rows * layer.ratio // 16) * 16))
         attention = raised
-    page = max(layer.page for layer in attention)
+    page = max(layer.page for layer in (layers if aligned else attention))
     same = []
     for layer in attention:
         if page % layer.page:
-            raise ValueError(f"page sizes {layer.page} and {page} cannot be made equal")
+            raise ValueError(
+                f"Page sizes {layer.page} and {page} cannot be made equal: page size is not divisible by the maximum "
+                "page size and cannot be padded."
+            )
         same.append(replace(layer, block=layer.block * (page // layer.page)))
     same += [replace(layer, align=page) for layer in layers if layer.kind == STATE]
     kinds: dict[tuple[str, int, int], list[KvLayer]] = {}

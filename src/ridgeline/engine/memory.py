@@ -113,7 +113,11 @@ def _pool(plan: KvPlan, blocks: int) -> Pool:
         held = sum(group.layer.pages(1 << 40, 0) for group in plan.groups)
         return Pool(blocks, plan.scheduler_block if any(g.layer.kind != STATE for g in plan.groups) else 1 << 20, held)
     held = sum(group.layer.pages(1 << 40, 0) for group in plan.groups if group.layer.kind != FULL)
-    return Pool(blocks // len(history), max(group.layer.block for group in history), -(-held // len(history)))
+    return Pool(
+        blocks // len(history),
+        max(group.layer.block * group.layer.shards for group in history),
+        -(-held // len(history)),
+    )
 
 
 def _overridden(options: EngineOptions, plan: KvPlan) -> Pool:

@@ -21,7 +21,7 @@ from ridgeline.engine.parameters import (
     router_parameters,
     shared_parameters,
 )
-from ridgeline.spec.facts.model import Block, Experts, ModelArch
+from ridgeline.spec.facts.model import Block, Compressed, Experts, ModelArch
 
 
 class Weights(NamedTuple):
@@ -96,3 +96,26 @@ def _gate_bytes(arch: ModelArch, block: Block) -> float:
 def expert_padding(formats: Formats, vendor: str) -> int:
     """The multiple that mxfp4 kernels round expert widths up to (ROCm aiter 256, DeepGEMM and Marlin 128), else 1."""
     return (256 if vendor == "amd" else 128) if formats.experts == "mxfp4" else 1
+
+
+def constructor_buffers(
+    arch: ModelArch, vendor: str, max_num_batched_tokens: int, *, mtp: bool = False
+) -> dict[str, float]:
+    """Bytes of buffers that ROCm builds create in a model's constructor, so that the engine counts them as weights.
+
+    DeepSeek-V4 only: hidden states of the draft layer (tokens x streams x width in bf16), the compressors' scratch (one
+    fp32 row of 512 a token and layer with the wide ratio), two top-k index buffers (tokens x 1024 int32 each) and two
+    rope tables of a million rows (64 fp32 values). Other models and vendors: none known.
+    """
+    compressed = [(b.count, b.attention) for b in arch.blocks if isinstance(b.attention, Compressed)]
+    if vendor != "amd" or not compressed:
+        return {}
+    wide = sum(count for count, part in compressed if part.ratio and not part.indexer)
+    first = compressed[0][1]
+    topk = max(part.topk or 0 for _, part in compressed)
+    return {
+        "mtp_hidden": max_num_batched_tokens * max(1, arch.hyper) * arch.hidden * 2.0 if mtp else 0.0,
+        "compress_scratch": wide * max_num_batched_tokens * first.head_dim * 4.0,
+        "topk": 2.0 * max_num_batched_tokens * topk * 4,
+        "rope": 2.0 * (1 << 20) * first.rope * 4,
+    }

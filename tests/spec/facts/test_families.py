@@ -90,8 +90,19 @@ def test_real_configs_are_understood_or_refused_by_name() -> None:
             continue
         assert arch.layers > 0
         assert total_parameters(arch) > active_parameters(arch) * 0.99 > 0
-    assert len(paths) - len(refused) >= 86
+    assert len(paths) - len(refused) >= 87
     assert all("is not understood" in message for message in refused.values())
+
+
+def test_a_searched_network_keeps_some_parts_of_each_layer() -> None:
+    block = {"attention": {"n_heads_in_group": 4, "no_op": False}, "ffn": {"ffn_mult": 2.0, "no_op": False}}
+    dropped = {"attention": {"no_op": True, "n_heads_in_group": None}, "ffn": {"ffn_mult": 2.0, "no_op": False}}
+    config = {**LLAMA, "model_type": "nemotron-nas", "block_configs": [block, dropped, block]}
+    width = -(-int(2 * 2.0 * 64 / 3) // 256) * 256
+    assert read(config).blocks == (Block(2, Gqa(8, 2, 8, 8), Dense(width)), Block(1, None, Dense(width)))
+    linear = {**block, "ffn": {"ffn_mult": 1.0, "replace_with_linear": True}}
+    with pytest.raises(InputError, match="layer 1 has a part"):
+        read({**config, "block_configs": [block, linear, block]})
 
 
 @pytest.mark.parametrize(

@@ -288,6 +288,22 @@ def _step3p7(r: Reader) -> Layers:
     return list(mixed), [(full, experts)] * min(1, r.count("num_nextn_predict_layers"))
 
 
+def _nemotron_nas(r: Reader) -> Layers:
+    """Layers of a searched network: each keeps, thins or drops its attention and its feed-forward part."""
+    hidden, heads, found = r.integer("hidden_size"), r.integer("num_attention_heads"), []
+    for index, item in enumerate(r.get("block_configs") or []):
+        attention, ffn = item.get("attention") or {}, item.get("ffn") or {}
+        if attention.get("replace_with_linear") or ffn.get("replace_with_linear") or attention.get("window_length"):
+            r.refuse(f"layer {index} has a part that is not understood", "block_configs")
+        group = attention.get("n_heads_in_group")
+        keep = None if attention.get("no_op") or not group else _gqa(r, kv_heads=heads // group)
+        width = None if ffn.get("no_op") else int(2 * ffn.get("ffn_mult", 0) * hidden / 3)
+        found.append((keep, Dense(-(-width // 256) * 256) if width else None))
+    if len(found) != r.integer("num_hidden_layers"):
+        r.refuse(f"must describe every layer, has {len(found)}", "block_configs")
+    return list(found), []
+
+
 def _nemotron_h(r: Reader) -> Layers:
     """Mamba-2 mixers, attention and feed-forward parts as layers of their own, in the order of a pattern."""
     hidden, heads, groups = r.integer("hidden_size"), r.integer("mamba_num_heads"), r.integer("n_groups")
@@ -337,4 +353,5 @@ FAMILIES: dict[str, Callable[[Reader], Layers]] = {
     "mimo_v2_flash": _mimo_v2,
     "step3p7": _step3p7,
     "nemotron_h": _nemotron_h,
+    "nemotron-nas": _nemotron_nas,
 }

@@ -58,7 +58,7 @@ def find_model(name: str) -> ModelArch:
 @lru_cache(maxsize=64)
 def load_model(path: Path) -> ModelArch:
     """A model from a `config.json` or from one of our files. Raises InputError."""
-    data = _json(path)
+    data = read_json(path)
     if data.get("format") == FORMAT:
         return from_json(data, str(path))
     from ridgeline.spec.facts.families import arch_from
@@ -77,7 +77,7 @@ def _starts(name: str, prefix: str) -> bool:
 def _gpus(extra: str) -> dict[str, Gpu]:
     found: dict[str, Gpu] = {}
     for path in _files(extra, "gpus"):
-        gpu = gpu_from(_json(path), str(path))
+        gpu = gpu_from(read_json(path), str(path))
         for label in gpu.labels:
             found.setdefault(label, gpu)
     return found
@@ -87,7 +87,7 @@ def _gpus(extra: str) -> dict[str, Gpu]:
 def _models(extra: str) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for path in _files(extra, "models"):
-        data = _json(path)
+        data = read_json(path)
         for alias in (path.stem, data.get("name", path.stem), *data.get("names", ())):
             found.setdefault(str(alias).rsplit("/", 1)[-1].lower(), path)
     return found
@@ -98,7 +98,8 @@ def _files(extra: str, kind: str) -> list[Path]:
     return [path for folder in folders for path in sorted((folder / kind).glob("*.json"))]
 
 
-def _json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object of a file. Raises InputError."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -1,0 +1,72 @@
+"""Engine builds: which rules hold in which version.
+
+A build is an engine's kind and version as an image tag or a package names it. An unknown version counts as the newest
+one read here, and says so (`assumed`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ridgeline.engine.formats import Formats
+
+NEWEST = {"vllm": (0, 32, 0), "sglang": (0, 5, 0)}
+_VERSION = re.compile(r"(?<![\w.])v?(\d+)\.(\d+)(?:\.(\d+))?")
+_KINDS = (("sglang", "sglang"), ("trtllm", "trt"), ("tensorrt", "trt"), ("atom", "atom"), ("vllm", "vllm"))
+
+
+class Build(NamedTuple):
+    """An engine build. `version` is what rules are chosen by; `assumed`: nothing said which it is."""
+
+    kind: str
+    version: tuple[int, int, int]
+    assumed: bool
+    text: str
+
+    @property
+    def name(self) -> str:
+        """`vllm-0.26.0`: the name dumps and observations are stored under."""
+        return f"{self.kind}-{'.'.join(map(str, self.version))}"
+
+
+def build_of(text: str, kind: str | None = None) -> Build:
+    """The build an image reference, a package or plain words name: `vllm/vllm-openai-rocm:v0.26.0`, `vllm 0.24.0`."""
+    low = text.lower()
+    found = kind or next((name for word, name in _KINDS if word in low), "vllm")
+    tag = low.rsplit(":", 1)[-1] if ":" in low else low
+    version = _VERSION.search(tag)
+    nightly = "nightly" in tag
+    if version is None or nightly:
+        return Build(found, NEWEST.get(found, (0, 0, 0)), True, text)
+    major, minor, patch = version.groups()
+    return Build(found, (int(major), int(minor), int(patch or 0)), False, text)
+
+
+# First vLLM whose ROCm kernels take shards of 384 columns as they are. Public recipes name it for images after 0.26.
+NATIVE_384 = (0, 27, 0)
+
+
+def expert_pad(build: Build, formats: Formats, vendor: str) -> int:
+    """The multiple that mxfp4 kernels round a rank's expert width up to: 256 on ROCm, 128 in builds with native
+    384-wide shards and on NVIDIA (DeepGEMM, Marlin, CUTLASS); 1 for other formats."""
+    if formats.experts != "mxfp4":
+        return 1
+    native = build.kind == "vllm" and not build.assumed and build.version >= NATIVE_384
+    return 256 if vendor == "amd" and not native else 128
+
+
+# The engine estimates graph memory before it sizes the pool, from this vLLM on (V1 model runner).
+GRAPH_ESTIMATE = (0, 21, 0)
+# Asynchronous scheduling is on by default from this vLLM on (read in 0.19 to 0.26; older ones are not known).
+ASYNC_DEFAULT = (0, 19, 0)
+
+
+def async_by_default(build: Build) -> bool:
+    """Whether the build overlaps two batches unless told not to."""
+    return build.kind == "vllm" and build.version >= ASYNC_DEFAULT
+
+
+def estimates_graphs(build: Build) -> bool:
+    """Whether captured graphs are taken off before the pool is sized."""
+    return build.kind == "vllm" and build.version >= GRAPH_ESTIMATE
