@@ -173,6 +173,7 @@ def test_metrics_are_prometheus_text_and_agree_with_what_was_served() -> None:
     assert values[f"vllm:prefix_cache_hits_total{LABEL}"] == 48
     assert values[f"vllm:num_requests_running{LABEL}"] == 0
     assert values["ridgeline:emulator_speed"] == 200
+    assert values["ridgeline:emulator_steps_total"] >= 10
     assert values["ridgeline:emulator_lag_seconds_max"] >= values["ridgeline:emulator_lag_seconds"] >= 0
 
 

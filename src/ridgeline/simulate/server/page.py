@@ -8,9 +8,11 @@ from ridgeline.simulate.server.pump import Pump
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 OWN = {
-    "ridgeline:emulator_lag_seconds": "Simulated seconds by which the last step was handled too late.",
-    "ridgeline:emulator_lag_seconds_max": "The largest such lag since the start.",
-    "ridgeline:emulator_speed": "Simulated seconds per real second.",
+    "ridgeline:emulator_lag_seconds": ("gauge", "Simulated seconds by which the last step was handled too late."),
+    "ridgeline:emulator_lag_seconds_max": ("gauge", "The largest such lag since the start."),
+    "ridgeline:emulator_step_lag_seconds_total": ("counter", "Such lags added up over all steps."),
+    "ridgeline:emulator_steps_total": ("counter", "Engine steps."),
+    "ridgeline:emulator_speed": ("gauge", "Simulated seconds per real second."),
 }
 
 
@@ -25,9 +27,9 @@ def metrics_page(engine: Engine, pump: Pump, model: str) -> bytes:
             full = f"vllm:{family}_total" if kind == "counter" else f"vllm:{family}"
             lines += [f"# HELP {full} {text}", f"# TYPE {full} {kind}"]
         lines.append(f"{series(name, labels)} {_number(value)}")
-    own = (pump.lag_s, pump.worst_lag_s, pump.clock.speed)
-    for (name, text), value in zip(OWN.items(), own, strict=True):
-        lines += [f"# HELP {name} {text}", f"# TYPE {name} gauge", f"{name} {_number(value)}"]
+    own = (pump.lag_s, pump.worst_lag_s, pump.total_lag_s, engine.steps, pump.clock.speed)
+    for (name, (kind, text)), value in zip(OWN.items(), own, strict=True):
+        lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}", f"{name} {_number(value)}"]
     return ("\n".join(lines) + "\n").encode()
 
 

@@ -45,6 +45,7 @@ class Pump:
         self.clock = ScaledClock.start(speed)
         self.lag_s = 0.0  # simulated seconds by which the last step was handled too late
         self.worst_lag_s = 0.0
+        self.total_lag_s = 0.0  # over all steps: with their number, the mean of any window
         self._loop = loop
         self._router = Router(router, engine.ranks)
         self._alarm = Alarm(loop, self._ring)
@@ -95,6 +96,7 @@ class Pump:
             elif self.engine.ends_at == due:
                 self.lag_s = (self.clock.now_ns() - due) / 1e9
                 self.worst_lag_s = max(self.worst_lag_s, self.lag_s)
+                self.total_lag_s += self.lag_s
                 step = self.engine.finish()
                 self._replies.append((due + self._reply_ns, step.tokens))
             else:
