@@ -14,7 +14,7 @@ from scripted_server import Reply, Request, ScriptedServer, stream
 
 from ridgeline.cli.main import main
 from ridgeline.core.record import Outcome
-from ridgeline.results.records import read_records
+from ridgeline.results.records import RecordWriter, read_records
 
 METRICS = b"# TYPE running gauge\nrunning 1\n"
 
@@ -108,6 +108,21 @@ def test_wrong_input_and_an_absent_server_are_told_at_once(
     told = capsys.readouterr().err
     assert "write `NAME: VALUE`" in told and "nobody answers at http://127.0.0.1:1" in told
     assert not [request for request in server.requests if "completions" in request.target]
+
+
+def test_a_full_disk_ends_the_replay(
+    server: ScriptedServer,
+    trace: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(writer: RecordWriter, records: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(RecordWriter, "write", full)
+    assert main(arguments(server, trace, "--out", str(tmp_path / "out"))) == 3
+    assert "cannot write records: [Errno 28] No space left on device" in capsys.readouterr().err
 
 
 def test_failures_only_are_no_success(trace: Path, server: ScriptedServer, capsys: pytest.CaptureFixture[str]) -> None:

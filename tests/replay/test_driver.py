@@ -186,6 +186,12 @@ def test_nobody_listens() -> None:
     assert all("cannot connect" in (record.error or "") and record.sent_ns is None for record in result.records)
 
 
+def test_nobody_listens_any_more() -> None:
+    result = run_replay(ClosedLoop(4, 10_000), Prompts(), Endpoint(url="http://127.0.0.1:1"))
+    assert result.aborted is not None and "20 requests in a row were not sent: cannot connect" in result.aborted
+    assert len(result.records) < 100
+
+
 def test_a_server_that_dies_ends_the_replay_with_the_reason() -> None:
     async def main() -> Replay:
         answered = 0

@@ -16,7 +16,9 @@ from ridgeline.core.units import nanoseconds
 from ridgeline.replay.endpoint import Endpoint
 
 if TYPE_CHECKING:
-    from ridgeline.core.record import Replay
+    from types import TracebackType
+
+    from ridgeline.core.record import Record, Replay
     from ridgeline.trace import Corpus
 
 app = typer.Typer(add_completion=False)
@@ -113,47 +115,65 @@ class _Store:
     """Records to the disk as they come, so that a killed replay keeps what it had; without a folder it only counts."""
 
     def __init__(self, folder: Path | None) -> None:
+        from ridgeline.replay.sink import BackgroundSink
         from ridgeline.results.records import RecordWriter
 
         self.path = folder / "records.parquet" if folder else None
         self.succeeded = 0
         self._writer: RecordWriter | None = None
-        if folder is not None and self.path is not None:
-            if self.path.exists():
-                raise InputError(
-                    [Problem(f"`{self.path}` exists", key="--out", hint="records are never overwritten: name another")]
-                )
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-                self._writer = RecordWriter(self.path)
-            except OSError as error:
-                raise EnvironmentFailed(f"cannot write to `{folder}`: {error}") from error
+        self._sink: BackgroundSink | None = None
+        if folder is None or self.path is None:
+            return
+        if self.path.exists():
+            raise InputError(
+                [Problem(f"`{self.path}` exists", key="--out", hint="records are never overwritten: name another")]
+            )
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._writer = RecordWriter(self.path)
+        except OSError as error:
+            raise EnvironmentFailed(f"cannot write to `{folder}`: {error}") from error
+        self._sink = BackgroundSink(self._writer.write)
 
-    def take(self, record: object) -> None:
-        from ridgeline.core.record import Outcome, Record
-
-        assert isinstance(record, Record)
-        self.succeeded += record.outcome is Outcome.OK
-        if self._writer is not None:
-            self._writer.write((record,))
+    def take(self, record: Record) -> None:
+        self.succeeded += record.outcome == "ok"
+        if self._sink is not None:
+            self._sink.take(record)
 
     def finish(self, result: Replay) -> None:
+        """The replay has ended: the stream becomes the Parquet file."""
         from ridgeline.results.records import replay_metadata
         from ridgeline.results.samples import write_samples
 
-        if self._writer is not None and self.path is not None:
+        if self._sink is not None and self._writer is not None and self.path is not None:
+            sink, self._sink = self._sink, None
+            sink.__exit__(None, None, None)
             self._writer.finish(replay_metadata(result))
             if result.samples:
                 write_samples(self.path.with_name("samples.parquet"), result.samples)
 
     def __enter__(self) -> _Store:
+        if self._sink is not None:
+            self._sink.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._writer is not None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._writer is None:
+            return
+        failed = None
+        try:
+            if self._sink is not None:
+                self._sink.__exit__(kind, error, trace)
+                failed = self._sink.error
             self._writer.close()
-            if self._writer.part.exists():
-                sys.stderr.write(f"the replay did not end: its records so far are in {self._writer.part}\n")
+        except OSError as raised:
+            failed = raised
+        if self._writer.part.exists():
+            sys.stderr.write(f"the replay did not end: its records so far are in {self._writer.part}\n")
+        if isinstance(failed, OSError):
+            raise EnvironmentFailed(f"cannot write records: {failed}", hint="make room, or give another --out")
 
 
 def _endpoint(url: str, headers: list[str], key_env: str | None, read_timeout: float, speed: float) -> Endpoint:

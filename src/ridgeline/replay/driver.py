@@ -44,6 +44,7 @@ from ridgeline.trace.prompts.api import PromptSource
 _PUMP_S = 0.02
 _SLICE_NS = 300_000
 _ALIVE_S = 0.25
+_UNSENT_LIMIT = 20  # requests in a row that found no connection: nobody is there, whatever the load wants next
 
 Alive = Callable[[], "bool | str"]
 
@@ -106,7 +107,8 @@ async def replay(
 
     `on_record` gets every record as its request ends, in that order; `on_progress` a `Progress` every
     `settings.progress_s`; both run on the loop and must be quick. `alive` is asked four times a second, and after a
-    failed connection: True goes on, False or a text (the reason) ends the replay at once with `Replay.aborted` set.
+    failed connection: True goes on, False or a text (the reason) ends the replay at once with `Replay.aborted` set; so
+    do twenty requests in a row that found no connection.
 
     Raises EnvironmentFailed when the endpoint's host cannot be resolved. A server that refuses connections is not an
     exception: its requests become records with outcome `client_error`.
@@ -164,6 +166,7 @@ class _Drive:
         self._lanes: set[int] = set()
         self._records: list[Record] = []
         self._sent = 0
+        self._unsent = 0  # in a row
         self._step_due = False
         self._aborted: str | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -293,6 +296,9 @@ class _Drive:
             self._pacer.completed(send.id, record.end_ns, record.outcome)
             if record.outcome is Outcome.CLIENT_ERROR:
                 self._loop.call_soon(self._ask_alive)
+            self._unsent = self._unsent + 1 if record.sent_ns is None and exchange.ending is Ending.UNSENT else 0
+            if self._unsent >= _UNSENT_LIMIT:
+                self._loop.call_soon(self._stop, f"{self._unsent} requests in a row were not sent: {record.error}")
         except Exception as error:
             self._give_up(error)
             return
