@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from ridgeline.core.errors import InputError
 from ridgeline.core.topology import Topology
 from ridgeline.engine.options import options_from
 from ridgeline.simulate.batch import Batch
@@ -131,3 +132,8 @@ def test_routing_policies() -> None:
     for router in (Router("least-loaded", ranks), session):
         assert router.pick(None) == 1
     assert Router("session", ranks[:1]).pick("anything") == 0
+
+
+def test_layouts_that_are_not_modelled_are_refused_by_name() -> None:
+    with pytest.raises(InputError, match="pipeline parallelism of 2 and decode-context parallelism of 4"):
+        engine_of(options_from("qwen3-8b", "h200", Topology(4, pp=2, dcp=4)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from ridgeline.core.errors import InputError
 from ridgeline.core.units import nanoseconds
 from ridgeline.engine.memory import Memory, memory_of
 from ridgeline.engine.options import EngineOptions
@@ -124,7 +125,12 @@ class Engine:
 def engine_of(options: EngineOptions, parameters: CostParameters | None = None, memory: Memory | None = None) -> Engine:
     """An engine from options: memory, cost parameters of its GPU and build, one scheduler per data-parallel rank.
 
-    Raises InputError when the model does not fit."""
+    Raises InputError when the model does not fit, or for a layout that is not modelled yet, by name.
+    """
+    topology = options.topology
+    sizes = (("pipeline", topology.pp), ("decode-context", topology.dcp), ("prefill-context", topology.pcp))
+    if missing := [f"{name} parallelism of {size}" for name, size in sizes if size > 1]:
+        raise InputError(f"the engine model does not cover {' and '.join(missing)} yet")
     memory = memory or memory_of(options)
     price = StepCost(options, parameters or parameters_for(options.gpu.name, options.engine))
     return Engine(

@@ -13,9 +13,11 @@ from pathlib import Path
 import msgspec
 
 from ridgeline import __version__
+from ridgeline.core.clock import ScaledClock
 from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.simulate.engine import Engine
 from ridgeline.simulate.request import Request
+from ridgeline.simulate.server.alarm import Alarm
 from ridgeline.simulate.server.answers import Stream, answer_words, response, whole_answer
 from ridgeline.simulate.server.bodies import Ask, Refusal, block_hashes, parse
 from ridgeline.simulate.server.connection import Call, Connection
@@ -106,7 +108,9 @@ class App:
         seed: int,
     ) -> None:
         self.engine, self.model, self.root, self.seed = engine, model, root, seed
-        self.pump = Pump(engine, loop, speed=speed, router=router)
+        self.clock = ScaledClock.start(speed)
+        self.pump = Pump(engine, self.clock, self._wake, router=router)
+        self._alarm = Alarm(loop, self.pump.ring)
         self.created = int(time.time())
         self.connections: set[Connection] = set()
         self._count = 0
@@ -133,13 +137,16 @@ class App:
     def close(self) -> None:
         for connection in list(self.connections):
             connection.close()
-        self.pump.close()
+        self._alarm.close()
+
+    def _wake(self, at_ns: int | None) -> None:
+        self._alarm.set(None if at_ns is None else self.clock.origin_ns + int(self.clock.real_seconds(at_ns) * 1e9))
 
     def _handle(self, call: Call, connection: Connection) -> Live | bytes:
         route = self._routes.get(call.path)
         if route is None:
             raise Refusal("Not Found", 404, "NotFoundError")
-        if call.method != route[0] and not (route[0] == b"GET" and call.method == b"HEAD"):
+        if call.method != route[0]:
             raise Refusal("Method Not Allowed", 405, "MethodNotAllowed")
         return route[1](call, connection)
 
@@ -170,7 +177,7 @@ class App:
         return msgspec.json.encode({"object": "list", "data": [card]})
 
     def _metrics(self) -> bytes:
-        return response(200, metrics_page(self.engine, self.pump, self.model), CONTENT_TYPE)
+        return response(200, metrics_page(self.engine, self.pump, self.model, self.clock.speed), CONTENT_TYPE)
 
     def _reset(self) -> bytes:
         for scheduler in self.engine.ranks:

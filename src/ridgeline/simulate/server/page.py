@@ -16,7 +16,7 @@ OWN = {
 }
 
 
-def metrics_page(engine: Engine, pump: Pump, model: str) -> bytes:
+def metrics_page(engine: Engine, pump: Pump, model: str, speed: float) -> bytes:
     """Prometheus text of this moment."""
     lines: list[str] = []
     shown = ""
@@ -27,7 +27,7 @@ def metrics_page(engine: Engine, pump: Pump, model: str) -> bytes:
             full = f"vllm:{family}_total" if kind == "counter" else f"vllm:{family}"
             lines += [f"# HELP {full} {text}", f"# TYPE {full} {kind}"]
         lines.append(f"{series(name, labels)} {_number(value)}")
-    own = (pump.lag_s, pump.worst_lag_s, pump.total_lag_s, engine.steps, pump.clock.speed)
+    own = (pump.lag_s, pump.worst_lag_s, pump.total_lag_s, engine.steps, speed)
     for (name, (kind, text)), value in zip(OWN.items(), own, strict=True):
         lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}", f"{name} {_number(value)}"]
     return ("\n".join(lines) + "\n").encode()

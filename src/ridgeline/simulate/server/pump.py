@@ -7,21 +7,19 @@ can tell when the emulation could not keep pace.
 
 from __future__ import annotations
 
-import asyncio
 import heapq
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from ridgeline.core.clock import ScaledClock
+from ridgeline.core.clock import Clock
 from ridgeline.core.units import nanoseconds
 from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.engine import Engine
 from ridgeline.simulate.request import Request
 from ridgeline.simulate.router import Router
 from ridgeline.simulate.scheduler import Token
-from ridgeline.simulate.server.alarm import Alarm
 
 _SLICE_NS = 20_000_000  # real time after which sockets get their turn again
 
@@ -38,24 +36,23 @@ class Listener(Protocol):
 
 
 class Pump:
-    """Moves requests and tokens between listeners and an engine."""
+    """Moves requests and tokens between listeners and an engine. It wants `ring` called at the simulated times that it
+    gives to `wake`; being called late or too often does no harm."""
 
-    def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop, *, speed: float, router: str) -> None:
+    def __init__(self, engine: Engine, clock: Clock, wake: Callable[[int | None], None], *, router: str) -> None:
         self.engine = engine
-        self.clock = ScaledClock.start(speed)
+        self.clock = clock
         self.lag_s = 0.0  # simulated seconds by which the last step was handled too late
         self.worst_lag_s = 0.0
         self.total_lag_s = 0.0  # over all steps: with their number, the mean of any window
-        self._loop = loop
+        self._wake = wake
         self._router = Router(router, engine.ranks)
-        self._alarm = Alarm(loop, self._ring)
         self._listeners: dict[int, Listener] = {}
         self._arrivals: list[tuple[int, int, Request]] = []
         self._replies: deque[tuple[int, list[list[Token]]]] = deque()
         self._serial = 0
         price = engine.price
         self._reply_ns = nanoseconds(price.p.reply_s) if isinstance(price, StepCost) else 0
-        self._closed = False
 
     def submit(self, make: Callable[[int], Request], listener: Listener) -> Request:
         """Take a request in now; it reaches its rank after the server's own work on it. `make` gets the serial."""
@@ -65,7 +62,7 @@ class Pump:
         self._listeners[request.key] = listener
         heapq.heappush(self._arrivals, (at, self._serial, request))
         self._serial += 1
-        self._set_alarm()
+        self._wake(self._next())
         return request
 
     def abort(self, request: Request) -> None:
@@ -80,17 +77,11 @@ class Pump:
         elif listener.rank is not None:
             self.engine.abort(listener.rank, request)
 
-    def close(self) -> None:
-        self._closed = True
-        self._alarm.close()
-
-    def _ring(self) -> None:
+    def ring(self) -> None:
         """Work through everything that is due, in the order of simulated time."""
-        if self._closed:
-            return
         started = time.monotonic_ns()
         touched: dict[int, Listener] = {}
-        while (due := self._next()) is not None and due <= self.clock.at(time.monotonic_ns()):
+        while (due := self._next()) is not None and due <= self.clock.now_ns():
             if self._replies and self._replies[0][0] == due:
                 self._deliver(self._replies.popleft()[1], touched)
             elif self.engine.ends_at == due:
@@ -107,7 +98,7 @@ class Pump:
                 break
         for listener in touched.values():
             listener.flush()
-        self._set_alarm()
+        self._wake(self._next())
 
     def _arrive(self, request: Request, now: int) -> None:
         listener = self._listeners[request.key]
@@ -135,10 +126,3 @@ class Pump:
         if self._arrivals:
             times.append(self._arrivals[0][0])
         return min(times, default=None)
-
-    def _set_alarm(self) -> None:
-        due = self._next()
-        if due is None:
-            self._alarm.set(None)
-        else:
-            self._alarm.set(self.clock.origin_ns + int(self.clock.real_seconds(due) * 1e9))
