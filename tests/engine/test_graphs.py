@@ -1,11 +1,8 @@
-import json
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.golden import golden
 
-from ridgeline.engine.graphs import FULL, NONE, PIECEWISE, Ladder, ladder
+from ridgeline.engine.graphs import FULL, NONE, PIECEWISE, ladder
 
 
 def test_the_default_ladder() -> None:
@@ -59,44 +56,3 @@ def test_a_padded_size_is_captured_and_never_smaller(seqs: int, budget: int, dra
         padded = found.padded(tokens)
         assert padded is None or (padded in found.sizes and padded >= tokens)
         assert (padded is None) == (tokens > found.sizes[-1])
-
-
-def _spans(found: Ladder, seqs: int) -> list[list[object]]:
-    spans: list[list[object]] = []
-    for n in range(1, seqs + 1):
-        mode = found.runs_as(n * found.query, uniform=True)
-        if spans and spans[-1][2] == mode:
-            spans[-1][1] = n
-        else:
-            spans.append([n, n, mode])
-    return spans
-
-
-def test_known_ladders() -> None:
-    rows = json.loads(golden("golden/capture_sizes.json").read_text())["rows"]
-    for row in rows:
-        given_ = row["inputs"]
-        options = {
-            "max_num_seqs": given_["max_num_seqs"],
-            "max_num_batched_tokens": given_["max_num_batched_tokens"],
-            "spec_tokens": given_["num_spec_tokens"],
-            "mode": given_["cudagraph_mode"],
-            "sizes": given_["explicit_capture_sizes"],
-            "top": given_["max_cudagraph_capture_size"],
-            "dense": given_["performance_mode"] == "interactivity",
-            "v2_runner": given_["model_runner"] == "v2",
-        }
-        if row["error"]:
-            with pytest.raises(ValueError):
-                ladder(**options)
-            continue
-        found = ladder(**options)
-        top = found.sizes[-1] if found.sizes else 0
-        mixed = max((n for n in range(1, top + 1) if found.runs_as(n, uniform=False) != NONE), default=0)
-        assert list(found.configured) == row["after_config"], given_
-        assert (list(found.sizes), top) == (row["final_sizes"], row["final_max"]), given_
-        assert list(found.full) == row["full_graphs"], given_
-        assert list(found.piecewise) == row["piecewise_graphs"], given_
-        assert _spans(found, given_["max_num_seqs"]) == row["uniform_decode_mode_by_num_seqs"], given_
-        assert (found.covered_sequences, mixed) == (row["max_seqs_full_graph"], row["max_tokens_mixed_graph"]), given_
-    assert len(rows) >= 395

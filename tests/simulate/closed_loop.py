@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ridgeline.core.record import Outcome, Phases
-from ridgeline.simulate.virtual import answer_key
+from ridgeline.core.topology import Topology
+from ridgeline.engine.options import options_from
+from ridgeline.simulate.virtual import answer_key, simulate
 from ridgeline.trace.pacing.api import Actions, Send
 from ridgeline.trace.prompts.api import Layout, Span
 from ridgeline.trace.session import Conversation, Session, Turn, TurnKey
@@ -114,3 +116,11 @@ class GrowingPrompts:
 
     def body(self, send: Send) -> list[bytes]:
         raise NotImplementedError("virtual time needs no bytes")
+
+
+def told() -> str:
+    """A small replay over two ranks, everything that could differ between processes written out."""
+    pacer = ClosedLoop(3, 4, 900, 300, 20, 30_000_000)
+    options = options_from("qwen3-0.6b", "h200", Topology(2, dp_attn=True), kv_tokens=5000)
+    replay = simulate(pacer, GrowingPrompts(pacer), options)
+    return repr([(record.chunk_ns, record.cached_tokens) for record in replay.records]) + repr(replay.samples)

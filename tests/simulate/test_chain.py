@@ -15,7 +15,7 @@ def naive(spans: list[Span], size: int) -> list[tuple[tuple[int, int], ...]]:
     return [tokens[:end] for end in range(size, len(tokens) + 1, size)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(SPANS, SPANS, st.sampled_from([1, 4, 16]))
 def test_hashes_are_equal_exactly_where_the_tokens_are(one: list[Span], other: list[Span], size: int) -> None:
     """Tokens are told apart by span and place, except that a span cut in two is not a span in one piece."""
@@ -28,13 +28,13 @@ def test_hashes_are_equal_exactly_where_the_tokens_are(one: list[Span], other: l
         assert common == len(first)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(SPANS, SPANS)
 def test_a_chain_can_be_continued_anywhere(one: list[Span], other: list[Span]) -> None:
     assert extend(extend(EMPTY, one, 16), other, 16) == extend(EMPTY, one + other, 16)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(SPANS.map(tuple), min_size=1, max_size=5))
 def test_remembering_a_stream_changes_nothing(turns: list[tuple[Span, ...]]) -> None:
     chains = Chains(16, keep=1)

@@ -102,7 +102,7 @@ def test_forgetting_everything_keeps_the_books() -> None:
     pool.check()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_it_agrees_with_the_plain_telling(data: st.DataObject) -> None:
     """Prompts over a small alphabet come and go; hits, blocks and order of eviction must be the same."""

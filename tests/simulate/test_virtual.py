@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from tests.golden import golden
-from tests.simulate.closed_loop import ClosedLoop, GrowingPrompts
+from tests.simulate.closed_loop import ClosedLoop, GrowingPrompts, told
 
 from ridgeline.core.record import Outcome, Replay
 from ridgeline.core.topology import Topology
@@ -128,24 +128,12 @@ def test_a_machine_that_waits_for_nothing_is_reported() -> None:
 
 
 def test_the_same_input_gives_the_same_prediction_in_any_process() -> None:
-    code = (
-        "from tests.simulate.closed_loop import ClosedLoop, GrowingPrompts\n"
-        "from ridgeline.core.topology import Topology\n"
-        "from ridgeline.engine.options import options_from\n"
-        "from ridgeline.simulate.virtual import simulate\n"
-        "p = ClosedLoop(3, 4, 900, 300, 20, 30_000_000)\n"
-        "o = options_from('qwen3-0.6b', 'h200', Topology(2, dp_attn=True), kv_tokens=5000)\n"
-        "r = simulate(p, GrowingPrompts(p), o)\n"
-        "print([(x.chunk_ns, x.cached_tokens) for x in r.records], r.samples)"
-    )
-    seen = {
-        subprocess.run(
-            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": "."},
-            capture_output=True, check=True,
-        ).stdout
-        for seed in ("1", "77")
-    }  # fmt: skip
-    assert len(seen) == 1
+    """Bit for bit, here and in a process with another hash seed."""
+    code = "import sys; from tests.simulate.closed_loop import told; sys.stdout.write(told())"
+    other = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
+    environment = {**os.environ, "PYTHONHASHSEED": other, "PYTHONPATH": "."}
+    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True)
+    assert found.stdout == told()
 
 
 def _real(sessions: int) -> tuple[list[tuple[int, int, int]], list[dict]]:
