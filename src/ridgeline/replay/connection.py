@@ -7,6 +7,7 @@ While an answer arrives nothing happens here but reading the monotonic clock, le
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable
 from enum import Enum
@@ -138,6 +139,7 @@ class Connection(asyncio.Protocol):
         # A TLS transport pauses already at its limit, so there the limit is one byte. It buffers up to 64 KiB more
         # below itself, which is out of sight: the stamp of a large TLS body may be early by that much.
         tls = transport.get_extra_info("sslcontext") is not None
+        _keep_alive(transport)
         transport.set_write_buffer_limits(high=1 if tls else 0, low=0)
 
     def pause_writing(self) -> None:
@@ -236,6 +238,17 @@ class Connection(asyncio.Protocol):
         self.close()
         if exchange is not None:
             exchange.end(Ending.PROTOCOL, reason)
+
+
+def _keep_alive(transport: asyncio.Transport) -> None:
+    """Probe a silent peer: a host that is gone is noticed within two and a half minutes, while a slow prefill may take
+    longer than that to say its first byte. (TCP_NODELAY is the loop's default.)"""
+    sock = transport.get_extra_info("socket")
+    if sock is None or not hasattr(socket, "TCP_KEEPIDLE"):
+        return
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 30), (socket.TCP_KEEPCNT, 3)):
+        sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _ends_with_connection(exchange: Exchange) -> bool:

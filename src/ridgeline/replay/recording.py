@@ -16,6 +16,7 @@ def make_record(send: Send, exchange: Exchange, answer: Answer, clock: ScaledClo
     flags = answer.flags
     error = answer.error
     usage = answer.usage
+    blocks = len(turn.hash_ids)
     if exchange.status is not None and exchange.status // 100 != 2:
         if (wait := exchange.header(b"retry-after")) is not None:
             flags = (*flags, f"retry_after:{wait}")
@@ -57,8 +58,8 @@ def make_record(send: Send, exchange: Exchange, answer: Answer, clock: ScaledClo
         chunks=len(answer.chunk_ns) if exchange.status is not None else None,
         first_chunk_tokens=answer.first_chunk_tokens,
         chunk_ns=_all_at(clock, answer.chunk_ns),
-        theoretical_hit_blocks=turn.hit_blocks if turn.total_blocks else None,
-        theoretical_total_blocks=turn.total_blocks or None,
+        theoretical_hit_blocks=turn.hit_blocks if blocks else None,
+        theoretical_total_blocks=blocks or None,
     )
 
 
