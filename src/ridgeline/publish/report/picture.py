@@ -27,6 +27,7 @@ _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _NARROW, _WIDE = set("iljtfrI.,:;|!'()[]/ ·-"), set("mwMWGOQ%@")
 
 Spot = tuple[float, float]
+_PLACES = 60  # along a line where its name is tried
 
 
 class _Plane(NamedTuple):
@@ -193,7 +194,8 @@ def _label(series: Mapping[str, Any], spots: Sequence[Spot], taken: list[Spot]) 
         return min(*edges, float(np.hypot(across, down).min(initial=14)), 14)
 
     tries = [(ex + 12, ey - 7)]
-    for x, y in _along(spots) or list(spots):
+    path = _along(spots) or list(spots)
+    for x, y in path[:: max(1, len(path) // _PLACES)]:
         tries += [(x + 9, y - 22), (x - width - 9, y + 9), (x + 9, y + 9), (x - width - 9, y - 22)]
     first = air(tries[0])
     x, y = tries[0] if first >= 4 else max(tries, key=air)

@@ -43,21 +43,30 @@ def assign(charts: Iterable[Iterable[str]], known: Mapping[str, int] | None = No
     in every chart the key is part of.
 
     `charts`: the keys that are seen together, chart by chart. Keys are taken in sorted order, so the answer does not
-    depend on the order of the points. Slots repeat inside a chart only when it has more than ten series.
+    depend on the order of the points. Where slots must repeat, charts of more than ten series bear it first.
     """
     beside: dict[str, set[str]] = {}
+    close: dict[str, set[str]] = {}  # in charts where ten slots suffice
     for keys in map(set, charts):
         for key in keys:
             beside.setdefault(key, set()).update(keys)
+            close.setdefault(key, set()).update(keys if len(keys) <= SLOTS else ())
     given = {key: known[key] for key in beside if known and key in known}
     for key in sorted(beside):
-        if key in given:
-            continue
-        used = Counter(given[other] for other in beside[key] if other in given)
-        first = int(hashlib.sha256(key.encode()).hexdigest(), 16) % SLOTS
-        order = [(first + step) % SLOTS + 1 for step in range(SLOTS)]
-        given[key] = min(order, key=lambda slot: used[slot])
+        if key not in given:
+            given[key] = _least_used(key, _slots(close[key], given), _slots(beside[key], given))
     return given
+
+
+def _least_used(key: str, near: Counter[int], far: Counter[int]) -> int:
+    """The first slot from the hash's on that is used least nearby, then least at all."""
+    first = int(hashlib.sha256(key.encode()).hexdigest(), 16) % SLOTS
+    order = [(first + step) % SLOTS + 1 for step in range(SLOTS)]
+    return min(order, key=lambda slot: (near[slot], far[slot]))
+
+
+def _slots(keys: Iterable[str], given: Mapping[str, int]) -> Counter[int]:
+    return Counter(given[key] for key in keys if key in given)
 
 
 def shown(points: Iterable[Point], known: Mapping[str, int] | None = None) -> list[Shown]:

@@ -296,6 +296,7 @@ function render() {
 }
 
 /* ── Wiring ── */
+document.body.classList.remove('static'); // the plain page shows what needs no script only
 one('#plot').addEventListener('keydown', walk);
 one('#plot').addEventListener('blur', () => heat(pinned()));
 one('#show-all').addEventListener('click', () => set({ hide: [] }));
