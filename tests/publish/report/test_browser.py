@@ -57,6 +57,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "all": (points, failed),
         "emulated": (sample.emulated_points(), []),
         "zero": (zero, []),
+        "single": ([sample.point(sample.cell("h200", "vllm", 2, 4))], []),
         "hostile": ([bad], [sample.Exclusion(HOSTILE, HOSTILE, HOSTILE, HOSTILE)]),
         "empty": ([], failed),
     }
@@ -349,3 +350,20 @@ def test_the_picture_needs_no_page(browser: Any, tmp_path: Path) -> None:
     widths = page.evaluate(boxes)
     assert all(left >= 0 and right <= 960 for left, right in widths)
     page.close()
+
+
+def test_without_scripts_there_are_a_picture_and_a_table(browser: Any, files: dict[str, Path]) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"file://{files['emulated']}")
+    assert page.locator("noscript img").count() == 1 and page.locator("noscript img").is_visible()
+    assert page.locator("#points tbody tr").count() == len(sample.emulated_points())
+    assert not page.locator("#plot").is_visible() and not page.locator("#csv").is_visible()
+    context.close()
+
+
+@pytest.mark.parametrize("axis", ["interactivity.p50", "e2e_latency.p50"])
+def test_the_first_limit_is_one_that_somebody_reaches(show: Any, axis: str) -> None:
+    page = show("single", f"#x={axis}")
+    assert "leads" in page.inner_text("#answer")
+    assert page.locator(".srow .val").inner_text().endswith("TP2 · c4")
