@@ -28,12 +28,16 @@ class Readiness:
     answers: bool = True
     served_model: str | None = None
     timeout_s: float = 600.0
+    lists: bool | None = None  # False: known not to list its models, so that proof is left out
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One process tree. Ports are symbolic: `{port:NAME}` in argv and env (`{port:SERVICE.NAME}` for another
-    service's) is filled in at launch, so that a deployment's digest does not depend on which ports were free."""
+    """One process tree. Ports are symbolic: `{port:NAME}` in argv, env and files (`{port:SERVICE.NAME}` for another
+    service's, `{port:NAME+3}` for the fourth of a range) is filled in at launch, and so is `{host:SERVICE}`, so that
+    a deployment's digest depends neither on which ports were free nor on which machines were lent.
+
+    Readiness is asked at the first port. Fields that are None do not apply, and leave the digest as it is."""
 
     name: str
     argv: tuple[Item, ...]
@@ -43,6 +47,12 @@ class Service:
     after: tuple[str, ...] = ()  # names of services that must be ready first; stopping goes the other way
     role: str = "engine"  # "engine" | "router" | "cache" | "prefill" | "decode"
     stop_grace_s: float = 10.0
+    spans: tuple[tuple[str, int], ...] | None = None  # ports that are ranges: an engine counts on from them by rank
+    files: tuple[tuple[str, Item], ...] | None = None  # written into its working folder before it starts
+    pool: str | None = None  # the pool of a disaggregated or multi-node cell it belongs to
+    worker: int | None = None  # which worker of the pool, from 0
+    node: int | None = None  # which node of the cell's allocation, from 0; None where there is one node only
+    gpus: tuple[int, ...] | None = None  # device numbers on that node; None: all of the node's
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +66,7 @@ class Deployment:
     metrics: tuple[str, ...] = ()
     recipe: str = ""  # which recipe wrote this, and why it was chosen
     endpoint: str = "/v1/chat/completions"
+    session_header: str | None = None  # the request header by which the router keeps a session on one rank
 
     def service(self, name: str) -> Service:
         """The service called `name`. Raises KeyError."""

@@ -14,6 +14,7 @@ from types import TracebackType
 from ridgeline.core.errors import EnvironmentFailed
 
 ATTEMPTS = 200
+LAST_PORT = 65535
 
 
 class PortLeases:
@@ -24,21 +25,30 @@ class PortLeases:
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._held: dict[int, TextIOWrapper] = {}
 
-    def lease(self) -> int:
-        """A port that is free now and that no other run holds. Raises EnvironmentFailed when none is found."""
+    def lease(self, count: int = 1) -> int:
+        """The first of `count` neighbouring ports that are free now and that no other run holds. Raises
+        EnvironmentFailed when none are found."""
         for _ in range(ATTEMPTS):
-            port = _free_port()
-            if port in self._held:
-                continue
-            lock = (self._folder / str(port)).open("w")
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            first = _free_port()
+            taken = {port: lock for port in range(first, first + count) if (lock := self._lock(port, known=first))}
+            if len(taken) == count:
+                self._held.update(taken)
+                return first
+            for lock in taken.values():
                 lock.close()
-                continue
-            self._held[port] = lock
-            return port
         raise EnvironmentFailed("no free loopback port was found", hint="look for servers left behind: `ss -ltnp`")
+
+    def _lock(self, port: int, *, known: int) -> TextIOWrapper | None:
+        """The lock of a port, None when it is held or in use. `known` was just seen to be free."""
+        if port in self._held or port > LAST_PORT or (port != known and not _is_free(port)):
+            return None
+        lock = (self._folder / str(port)).open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            return None
+        return lock
 
     def release(self, port: int) -> None:
         """Give one port back. The file stays: removing it would race with another run that locks it."""
@@ -62,3 +72,12 @@ def _free_port() -> int:
     with contextlib.closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def _is_free(port: int) -> bool:
+    with contextlib.closing(socket.socket()) as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True

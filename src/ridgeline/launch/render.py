@@ -1,7 +1,7 @@
 """Symbols in a deployment's arguments become real values: ports, and the interpreter that runs us.
 
-`{port:NAME}` is the service's own port NAME, `{port:SERVICE.NAME}` another service's, `{python}` this interpreter.
-Symbols keep a deployment's digest independent of the machine and of which ports were free.
+`{port:NAME}` is the service's own port NAME, `{port:SERVICE.NAME}` another service's, `{port:NAME+3}` the fourth of a
+range, `{host:SERVICE}` where a service runs (loopback here), `{python}` this interpreter. Symbols keep a deployment's digest independent of the machine and of which ports were free.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from ridgeline.core.deployment import Service
 from ridgeline.core.errors import InputError, Problem
 
-SYMBOL = re.compile(r"\{(port|python)(?::([\w.-]+))?\}")
+SYMBOL = re.compile(r"\{(port|python|host)(?::([\w.-]+)(?:\+(\d+))?)?\}")
 
 Ports = Mapping[tuple[str, str], int]  # (service, port name) -> number
 
@@ -28,13 +28,23 @@ def render_env(service: Service, ports: Ports) -> dict[str, str]:
     return {name: _fill(item.text, service, ports) for name, item in service.env}
 
 
+def render_files(service: Service, ports: Ports) -> dict[str, str]:
+    """Files the service finds in its working folder, by name. Raises InputError for a name that leads out of it."""
+    for name, _ in service.files or ():
+        if "/" in name or name in ("", ".", ".."):
+            raise InputError([Problem(f"`{name}` is not a plain file name", key=f"{service.name}.files")])
+    return {name: _fill(item.text, service, ports) for name, item in service.files or ()}
+
+
 def _fill(text: str, service: Service, ports: Ports) -> str:
     def value(match: re.Match[str]) -> str:
         if match[1] == "python":
             return sys.executable
+        if match[1] == "host":
+            return "127.0.0.1"
         owner, _, name = (match[2] or "").rpartition(".")
         try:
-            return str(ports[owner or service.name, name])
+            return str(ports[owner or service.name, name] + int(match[3] or 0))
         except KeyError:
             known = ", ".join(f"{owner}.{name}" for owner, name in ports)
             problem = Problem(f"unknown port `{match[0]}` in `{text}`", key=service.name, hint=f"known: {known}")

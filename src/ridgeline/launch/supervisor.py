@@ -15,7 +15,7 @@ from ridgeline.core.errors import EnvironmentFailed, InputError
 from ridgeline.launch.contained import Contained
 from ridgeline.launch.ports import PortLeases
 from ridgeline.launch.readiness import wait_ready
-from ridgeline.launch.render import render_argv, render_env
+from ridgeline.launch.render import render_argv, render_env, render_files
 
 LAST_LINES = 12
 
@@ -78,14 +78,26 @@ class Supervisor:
         self.stop()
 
     def _start_all(self) -> None:
+        away = [service.name for service in self.deployment.services if service.node]
+        if away:
+            raise EnvironmentFailed(
+                f"{', '.join(away)} belong on other nodes, and this executor starts services on one machine",
+                hint="an executor that spans machines runs such cells",
+            )
         leases = self._stack.enter_context(PortLeases())
         self.folder.mkdir(parents=True, exist_ok=True)
-        ports = {(s.name, name): leases.lease() for s in self.deployment.services for name in s.ports}
+        ports = {
+            (s.name, name): leases.lease(dict(s.spans or ()).get(name, 1))
+            for s in self.deployment.services
+            for name in s.ports
+        }
         for service in start_order(self.deployment):
             self.on_phase(service.name, "start")
             own = {name: number for (owner, name), number in ports.items() if owner == service.name}
             work = self.folder / f"{service.name}.work"
             work.mkdir(exist_ok=True)
+            for name, text in render_files(service, ports).items():
+                (work / name).write_text(text, encoding="utf-8")
             process = Contained(
                 render_argv(service, ports),
                 env={**os.environ, **render_env(service, ports)},
