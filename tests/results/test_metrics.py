@@ -237,6 +237,16 @@ def test_counts_of_client_and_server() -> None:
     assert measures([record(0)])["count_difference.input"].reason
 
 
+def test_counts_agree_where_the_scrapes_leave_room_for_it() -> None:
+    """Warm-up tokens that were counted after the last scrape before the window belong to nobody's difference."""
+    at = [(-1, 5.0), (1, 14.0), (30, 20.0), (61, 25.0)]
+    counters = tuple(sample(second, vllm__generation_tokens_total=total) for second, total in at)
+    assert value(measures([record(0)], samples=counters), "count_difference.output") == 0.0
+    behind = tuple(sample(second, vllm__generation_tokens_total=10 * total) for second, total in at)
+    least = 10 * (25 - 14)
+    assert value(measures([record(0)], samples=behind), "count_difference.output") == pytest.approx(11 / least - 1)
+
+
 def test_kv_use_names_mean_and_peak() -> None:
     scrapes = tuple(
         sample(t, vllm__kv_cache_usage_perc=v, vllm__num_requests_waiting=10 * v)

@@ -121,6 +121,14 @@ class Scrapes:
                 return float(sum(known))
         return None
 
+    def least_increase(self, names: Iterable[str], window: Window) -> float:
+        """What the first metric among `names` that exists grew between scrapes inside the window: `increase` without
+        what may have happened between a boundary and the scrapes next to it. 0 when fewer than two lie inside."""
+        for name in names:
+            if lines := self.own(name):
+                return float(sum(_growth(_inside(line, window).values) for line in lines))
+        return 0.0
+
     def histogram(self, names: Iterable[str], window: Window) -> list[tuple[float, float]]:
         """Cumulative increases of a histogram's buckets as (upper bound, count), summed over series, by rising bound;
         empty when no metric among `names` (without `_bucket`) has any."""
@@ -185,9 +193,13 @@ def increase(line: Line, window: Window) -> float | None:
     last = min(int(np.searchsorted(at, window[1], side="left")), len(at) - 1)
     if last <= first:
         return None
-    steps = np.diff(values[first : last + 1])
-    restarted = values[first + 1 : last + 1][steps < 0]  # a counter that falls began again at zero
-    return float(steps[steps > 0].sum() + restarted.sum())
+    return _growth(values[first : last + 1])
+
+
+def _growth(values: Floats) -> float:
+    """Sum of the rises of a counter; one that falls began again at zero."""
+    steps = np.diff(values)
+    return float(steps[steps > 0].sum() + values[1:][steps < 0].sum())
 
 
 def same_counter(a: Line, b: Line) -> bool:

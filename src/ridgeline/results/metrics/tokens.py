@@ -124,7 +124,8 @@ def prompt_drift(scope: Scope) -> Amount:
     better=None,
     kind="parts",
     parts=("input", "output"),
-    formula="sum of usage over the profiling requests / increase of the server's token counters over the window - 1",
+    formula="sum of usage over the profiling requests / increase of the server's token counters over the window - 1; "
+    "0 where the scrapes next to the window's ends leave room for the client's sum",
     source="ours; counters prompt_tokens_total and generation_tokens_total of vLLM and SGLang",
     pitfalls="cancelled requests cost the server tokens the client never saw; somebody else's load shows as negative",
 )
@@ -140,5 +141,8 @@ def count_difference(scope: Scope) -> dict[str, Amount]:
         elif not len(mine):
             found[part] = Amount(None, 0, f"no usage reports {column}")
         else:
-            found[part] = Amount(float(mine.sum()) / theirs - 1, len(mine))
+            least = scope.scrapes.least_increase(names, window) if window else 0.0
+            counted = float(mine.sum())
+            nearest = min(max(counted, least), theirs)  # the server's sum lies between the two
+            found[part] = Amount(counted / nearest - 1, len(mine))
     return found
