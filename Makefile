@@ -31,7 +31,7 @@ $(VENV)/dev.stamp: requirements/dev.txt pyproject.toml | $(VENV)/uv.stamp
 	@touch $@ $(VENV)/base.stamp
 
 demo: $(VENV)/base.stamp ## the main job on the embedded engine; ends with a report to open
-	@$(RUN) sweep benchmarks/quickstart.yaml --engine emulated --speed 60 --out runs/demo
+	@$(RUN) sweep benchmarks/quickstart.yaml
 
 test: $(VENV)/dev.stamp ## unit tests
 	@$(BIN)/python -m pytest -q -n 2 -m "not integration and not fuzz"
@@ -57,8 +57,8 @@ fuzz: $(VENV)/dev.stamp ## ten minutes of fuzzing
 docs: $(VENV)/dev.stamp ## write the generated reference pages again
 	@$(BIN)/python -m ridgeline.cli.docs
 
-serve: $(VENV)/base.stamp ## show the runs in a browser
-	@$(RUN) serve
+serve: $(VENV)/base.stamp ## show the reports in runs/ in a browser
+	@echo "http://127.0.0.1:8000/ shows the reports in runs/" >&2; mkdir -p runs; $(BIN)/python -m http.server --bind 127.0.0.1 --directory runs 8000
 
 lock: $(VENV)/uv.stamp ## pin the requirements again
 	@for f in uv base dev; do $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 requirements/$$f.in -o requirements/$$f.txt; done

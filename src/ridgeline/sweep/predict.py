@@ -13,6 +13,7 @@ from ridgeline.core.record import Replay
 from ridgeline.recipes.emulated import options_of
 from ridgeline.results.aggregate import aggregate
 from ridgeline.results.identity import run_key
+from ridgeline.simulate.engine import engine_of
 from ridgeline.simulate.virtual import simulate
 from ridgeline.sweep.deploy import facts_of
 from ridgeline.sweep.run import asked
@@ -34,6 +35,7 @@ def predict(cell: Cell, settings: SweepSettings, workload: Workload) -> Predicti
     cell = asked(cell, settings)
     try:
         options = options_of(cell, facts_of(cell), seed=settings.seed)
+        engine = engine_of(options)
     except RidgelineError as error:
         return Prediction(cell, None, None, error.message)
     key = run_key(
@@ -46,7 +48,7 @@ def predict(cell: Cell, settings: SweepSettings, workload: Workload) -> Predicti
         source=Source.PREDICTED,
     )
     load = workload.load(cell, f"{key[:16]}.1", cell.benchmark.model)
-    replay = simulate(load.pacer, load.prompts, options, seed=settings.seed)
+    replay = simulate(load.pacer, load.prompts, options, seed=settings.seed, engine=engine)
     point = aggregate(
         replay,
         cell=cell,
