@@ -22,8 +22,22 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """One edit of a command line that would make a rule pass: `flag` of `service` set to `value` (None: a bare switch),
+    or taken away. `arm`: what the search-space entry must then say too, e.g. ("ep", 8)."""
+
+    service: str
+    flag: str
+    value: str | None
+    text: str
+    remove: bool = False
+    arm: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check says about one cell. `arithmetic` is for people: the numbers and how they were combined."""
+    """What a check says about one cell. `arithmetic` is for people: the numbers and how they were combined. `changes`
+    passed when they were tried, nearest first."""
 
     rule: str
     verdict: Verdict
@@ -31,6 +45,7 @@ class Finding:
     arithmetic: str = ""
     where: Where | None = None
     hint: str | None = None
+    changes: tuple[Change, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +61,13 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A fact read from a log or a metric, with where it was read and by which parser."""
+    """A fact read from a log or a metric, with where it was read and by which parser (with its version).
+
+    `offset`: where the line begins in its file, bytes. `where` of a metric is the page's address, without a line.
+    """
 
     name: str
     value: float | str
     where: Where | None = None
     parser: str = ""
+    offset: int | None = None

@@ -1,0 +1,105 @@
+"""Memory of one launch on one GPU, as far as it can be known before a start: exact parts as numbers, the rest as an
+interval from earlier starts.
+
+    requested = ceil(total x utilisation)
+    cache     = requested - weights - constructor buffers - overhead        (overhead: see engine/overhead.py)
+    needed    = what the longest request takes                              (see engine/kv.py)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from ridgeline.core.topology import Topology
+from ridgeline.core.units import GIB
+from ridgeline.engine.builds import expert_pad
+from ridgeline.engine.formats import Formats
+from ridgeline.engine.kv import KvPlan, plan_groups
+from ridgeline.engine.kvlayers import kv_layers
+from ridgeline.engine.launch import Launch
+from ridgeline.engine.overhead import Key, Overhead, extra_weights, overhead
+from ridgeline.engine.weights import Weights, constructor_buffers, weights
+from ridgeline.spec.facts.gpu import Gpu
+from ridgeline.spec.facts.model import ModelArch
+from ridgeline.spec.facts.observations import Observation
+
+
+class Sizing(NamedTuple):
+    """Bytes on one rank. `low` and `high`: the cache that is certainly, and at most, there; None where open."""
+
+    requested: int
+    weights: Weights
+    buffers: float
+    extra: float  # weights seen beyond the formula in alike starts
+    overhead: Overhead
+    plan: KvPlan | None  # None: no rule unifies this model's pages; `refusal` says why
+    refusal: str
+    length: int
+    needed: int
+    low: float | None
+    high: float
+
+    @property
+    def loaded(self) -> float:
+        """What the engine counts as weights."""
+        return self.weights.total + self.buffers + self.extra
+
+
+@lru_cache(maxsize=512)
+def plan_of(
+    arch: ModelArch, topology: Topology, block: int, fp8: bool, rows: str, mtp: bool, drafts: int, hybrid: bool
+) -> tuple[KvPlan | None, str]:
+    """The cache plan of a launch, or None and why not."""
+    layers = kv_layers(arch, topology, block=block, fp8=fp8, mtp=mtp, rows=rows, state_extra=drafts)
+    try:
+        return plan_groups(layers, hybrid=hybrid), ""
+    except ValueError as error:
+        return None, str(error)
+
+
+@lru_cache(maxsize=512)
+def weights_of(arch: ModelArch, topology: Topology, formats: Formats, mtp: bool, pad: int) -> Weights:
+    """`weights`, remembered: many cells share a layout."""
+    return weights(arch, topology, formats, mtp=mtp, pad=pad)
+
+
+def launch_plan(arch: ModelArch, launch: Launch) -> tuple[KvPlan | None, str]:
+    """The cache plan of a launch, or None and why not."""
+    drafts = launch.speculation.drafts if launch.speculation else 0
+    fp8 = launch.kv_dtype.startswith("fp8")
+    return plan_of(
+        arch, launch.topology, launch.block_size, fp8, launch.kv_rows, launch.mtp, drafts, launch.hybrid
+    )  # fmt: skip
+
+
+def key_of(launch: Launch, arch: ModelArch, gpu: Gpu, image: str) -> Key:
+    """What earlier starts of this launch are known by."""
+    drafts = launch.speculation.drafts if launch.speculation else 0
+    return Key(image, arch.name, gpu.name, launch.topology.label, launch.budget or 0, "", drafts)
+
+
+def size(
+    launch: Launch, arch: ModelArch, gpu: Gpu, formats: Formats, observations: Sequence[Observation], image: str
+) -> Sizing:
+    """The memory of one rank of a vLLM launch."""
+    pad = expert_pad(launch.build, formats, gpu.vendor)
+    parts = weights_of(arch, launch.topology, formats, launch.mtp, pad)
+    buffers = sum(constructor_buffers(arch, gpu.vendor, launch.budget or 0, mtp=launch.mtp).values())
+    key = key_of(launch, arch, gpu, image)
+    extra = extra_weights(observations, key, (parts.total + buffers) / GIB) * GIB
+    seen = overhead(observations, key)
+    requested = math.ceil(gpu.memory_bytes * launch.utilization)
+    length = min(launch.max_model_len or arch.max_len, arch.max_len if launch.max_model_len is None else 1 << 40)
+    plan, refusal = launch_plan(arch, launch)
+    needed = plan.needed(length, launch.in_flight) if plan else 0
+    if launch.kv_bytes is not None:
+        low: float | None = float(launch.kv_bytes)
+        high = float(launch.kv_bytes)
+    else:
+        room = requested - parts.total - buffers - extra
+        low = None if seen.high is None else room - seen.high * GIB
+        high = room - seen.low * GIB
+    return Sizing(requested, parts, buffers, extra, seen, plan, refusal, length, needed, low, high)

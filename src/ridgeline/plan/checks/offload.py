@@ -1,0 +1,117 @@
+"""O1 to O3: KV that is moved to host memory, and the services that hold it."""
+
+from __future__ import annotations
+
+from ridgeline.core.finding import Expectation
+from ridgeline.engine.launch import Launch
+from ridgeline.engine.sizing import launch_plan
+from ridgeline.plan.checks.rule import Rule, Said, fails, passes, unknown, warns
+from ridgeline.plan.checks.subject import Subject
+
+_WHERE = ("kv-transfer-config", "kv-offloading-backend", "kv-offloading-size", "enable-hierarchical-cache")
+# Connectors that need a service of their own, by a part of their name.
+SERVED = {"lmcache": "LMCache", "mooncake": "Mooncake"}
+
+
+def _offloads(launch: Launch) -> str:
+    """The connector or backend of a launch, or nothing."""
+    if launch.native_offload_gib is not None or launch.given("kv-offloading-backend"):
+        return str(launch.flags["kv-offloading-backend"].value if launch.given("kv-offloading-backend") else "native")
+    if launch.hicache_ratio is not None or launch.hicache_gb is not None or launch.given("enable-hierarchical-cache"):
+        return "hicache"
+    return str(launch.connector.get("kv_connector") or "")
+
+
+def readiness(subject: Subject) -> Said:
+    """O1: the service that holds the cache is there, and answers before the engine starts."""
+    for launch in subject.launches:
+        name = _offloads(launch)
+        where = launch.where(*_WHERE)
+        asked = subject.cell.arm.kv_offloading != "none"
+        if asked and not name:
+            yield fails(
+                f"the cell asks for KV offloading `{subject.cell.arm.kv_offloading}`, the command line has none",
+                where=where,
+            )
+        if name and not asked and launch.service.role == "engine":
+            yield fails(f"the command line offloads KV (`{name}`), the cell says none", where=where)
+        kind = next((text for word, text in SERVED.items() if word in name.lower()), None)
+        if kind is None or subject.deployment is None:
+            continue
+        stores = [s for s in subject.deployment.services if s.role == "cache"]
+        late = [s.name for s in stores if s.name not in launch.service.after]
+        blind = [s.name for s in stores if s.readiness is None]
+        if not stores and "mooncake" not in name.lower():
+            yield fails(f"`{name}` needs {kind}, and no service of the deployment is one", where=where)
+        elif not stores:
+            yield unknown(f"`{name}` may run embedded: no {kind} service is started here", where=where)
+        elif late or blind:
+            what = f"{', '.join(late)} not waited for" if late else f"{', '.join(blind)} without a readiness probe"
+            yield warns(f"the engine may start before {kind} answers: {what}", where=where)
+        else:
+            yield passes(f"{kind} answers before the engine starts", where=where)
+
+
+def used(subject: Subject) -> Said:
+    """O2: offloading can be used, and the run must show that it was."""
+    for launch in subject.launches:
+        name = _offloads(launch)
+        where = launch.where(*_WHERE)
+        if not name:
+            continue
+        if not launch.prefix_caching:
+            yield fails(
+                f"`{name}` needs prefix caching, which is off: it disables itself without telling the benchmark",
+                where=where,
+                hint="remove --no-enable-prefix-caching",
+            )
+            continue
+        seed = "PYTHONHASHSEED"
+        if launch.topology.dp_ranks > 1 and name not in ("native", "hicache") and seed not in launch.env:
+            yield warns(
+                f"ranks hash blocks differently without a fixed {seed}: nothing is shared",
+                where=where,
+                hint=f"{seed}=0",
+            )
+        else:
+            yield passes(f"`{name}` can serve hits", where=where)
+        yield Expectation("external_prefix_cache_hits", ">", 0, "tokens")
+
+
+def groups(subject: Subject) -> Said:
+    """O3: the connector takes a model with several cache groups."""
+    for launch in subject.launches:
+        name = _offloads(launch)
+        where = launch.where(*_WHERE)
+        plan, _ = launch_plan(subject.arch, launch)
+        if not name or launch.build.kind != "vllm" or plan is None:
+            continue
+        if len(plan.groups) == 1:
+            yield passes("one cache group, which every connector takes", where=where)
+            continue
+        dump = subject.dump()
+        connector = str(launch.connector.get("kv_connector") or "")
+        if dump is not None and dump.connectors is not None and connector and connector not in dump.connectors:
+            yield fails(
+                f"{dump.name} has no connector `{connector}`", where=where, hint=", ".join(sorted(dump.connectors))
+            )
+        else:
+            yield unknown(
+                f"this model has {len(plan.groups)} cache groups; whether `{name}` keeps the hybrid manager on is "
+                "only seen at a start",
+                where=where,
+                hint="look for `Hybrid KV cache manager is disabled` in the log",
+            )
+
+
+RULES = (
+    Rule("O1", "The cache service answers first", readiness, "A store that is merely alive loses the first writes, "
+    "or the engine dies.", "InferenceX's recipes and vLLM's connectors, read",
+         "Mooncake started with `sleep` and `kill -0`: liveness, not readiness."),
+    Rule("O2", "Offloading can be used", used, "Offloading disables itself without prefix caching, and nothing is "
+    "shared when ranks hash differently.", "vLLM 0.26, read",
+         "A dram arm with no external hit is a `none` arm with more noise."),
+    Rule("O3", "Connector and cache groups", groups, "A connector that knows one group turns the hybrid manager off "
+    "for the whole model.", "vLLM 0.26, read",
+         "DeepSeek-V4 without the hybrid manager needs 465 GiB at a million tokens."),
+)  # fmt: skip

@@ -1,0 +1,122 @@
+"""What a rule is asked about: one cell with everything that is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from ridgeline.core.cell import Cell
+from ridgeline.core.deployment import Deployment, Service
+from ridgeline.core.errors import InputError
+from ridgeline.core.units import GIB
+from ridgeline.engine.builds import Build, build_of
+from ridgeline.engine.formats import Formats, formats_of
+from ridgeline.engine.launch import Launch
+from ridgeline.engine.sglang_flags import sglang_launch
+from ridgeline.engine.sizing import Sizing, size
+from ridgeline.engine.vllm_flags import vllm_launch
+from ridgeline.plan.checks.workload import Workload
+from ridgeline.spec.facts.acceptance import Curve
+from ridgeline.spec.facts.builds import Dump
+from ridgeline.spec.facts.gpu import Gpu
+from ridgeline.spec.facts.model import ModelArch
+from ridgeline.spec.facts.observations import Observation
+from ridgeline.spec.facts.tuning import TuningTable
+from ridgeline.spec.settings import Fleet
+
+ENGINE_ROLES = ("engine", "prefill", "decode")
+# framework of a config -> engine whose rules apply
+FRAMEWORKS = {
+    "vllm": "vllm", "sglang": "sglang", "trt": "trt", "atom": "atom", "dynamo-vllm": "vllm",
+    "dynamo-sglang": "sglang", "dynamo-trt": "trt", "emulated": "emulated",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knowledge:
+    """What checks know beyond the cell. `shorter`: requests may be capped below the model's own length."""
+
+    observations: Sequence[Observation] = ()
+    dumps: Sequence[Dump] = ()
+    tables: Sequence[TuningTable] = ()
+    tables_given: bool = False  # somebody said where tables lie, so that none for a shape means none
+    curves: Sequence[Curve] = ()
+    shorter: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """One cell. `deployment` None: no recipe writes it, `why` says so."""
+
+    cell: Cell
+    arch: ModelArch
+    gpu: Gpu
+    formats: Formats
+    fleet: Fleet | None
+    workload: Workload
+    known: Knowledge = field(default_factory=Knowledge)
+    deployment: Deployment | None = None
+    launches: tuple[Launch, ...] = ()
+    why: str = ""
+
+    @property
+    def build(self) -> Build:
+        """The engine build that the cell's image names."""
+        benchmark = self.cell.benchmark
+        return build_of(benchmark.image, FRAMEWORKS.get(benchmark.framework, benchmark.framework))
+
+    @property
+    def free_gib(self) -> float | None:
+        """Memory an engine found free on this fleet's GPUs."""
+        return self.fleet.free_memory_gib if self.fleet else None
+
+    @property
+    def router(self) -> Service | None:
+        services = self.deployment.services if self.deployment else ()
+        return next((service for service in services if service.role == "router"), None)
+
+    def sizing(self, launch: Launch) -> Sizing:
+        """Memory of one launch."""
+        image = self.cell.benchmark.image
+        return size(launch, self.arch, self.gpu, self.formats, self.known.observations, image)
+
+    def dump(self) -> Dump | None:
+        """The dump of exactly this build; None when none was made."""
+        build = self.build
+        version = ".".join(map(str, build.version))
+        return next(
+            (
+                d
+                for d in self.known.dumps
+                if d.kind == build.kind and not build.assumed and d.version.split("+")[0] == version
+            ),
+            None,
+        )
+
+    def with_service(self, service: Service) -> Subject:
+        """The same cell with one service replaced, read anew."""
+        assert self.deployment is not None
+        services = tuple(service if s.name == service.name else s for s in self.deployment.services)
+        return bind(self, replace(self.deployment, services=services))
+
+
+def bind(subject: Subject, deployment: Deployment) -> Subject:
+    """The subject with a deployment and the launches it holds."""
+    build = subject.build
+    large = subject.gpu.memory_bytes >= 70 * GIB
+    launches = tuple(
+        sglang_launch(service, build)
+        if build.kind == "sglang"
+        else vllm_launch(service, build, large_gpu=large, family=subject.arch.family)
+        for service in deployment.services
+        if service.role in ENGINE_ROLES and build.kind in ("vllm", "sglang", "atom")
+    )
+    return replace(subject, deployment=deployment, launches=launches, why="")
+
+
+def formats_for(cell: Cell, arch: ModelArch, gpu: Gpu) -> Formats:
+    """The weight formats a cell runs with; as shipped where its precision is no known one."""
+    try:
+        return formats_of(arch, cell.benchmark.precision, gpu)
+    except InputError:
+        return Formats(arch.experts_format, arch.linear_format)

@@ -1,0 +1,81 @@
+"""What an engine build accepts and prints, from dumps made inside it: never a list kept by hand.
+
+In: JSON files (format ridgeline-build/1), shipped here, in `builds/` of the folders named by RIDGELINE_FACTS, or given
+by path. Out: `Dump` values. A part that the build did not give is None: unknown, not empty.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ridgeline.core.errors import InputError, Problem
+from ridgeline.core.where import Where
+from ridgeline.spec.facts.library import read_json
+
+FORMAT = "ridgeline-build/1"
+_SHIPPED = Path(__file__).parent / "builds"
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """One build. `options`: option string -> choices or None; every part may be None when the build did not tell."""
+
+    kind: str
+    package: str
+    version: str
+    options: Mapping[str, tuple[str, ...] | None] | None
+    env: frozenset[str] | None
+    metrics: frozenset[str] | None
+    moe_backends: Mapping[str, tuple[str, ...] | None]
+    connectors: frozenset[str] | None
+    source: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.package} {self.version}"
+
+
+def load_dumps(paths: Iterable[Path | str] = ()) -> tuple[Dump, ...]:
+    """Dumps of files and folders, those of RIDGELINE_FACTS, and those shipped. Raises InputError."""
+    folders = [Path(part) / "builds" for part in os.environ.get("RIDGELINE_FACTS", "").split(os.pathsep) if part]
+    found = []
+    for path in [*map(Path, paths), *(folder for folder in folders if folder.is_dir()), _SHIPPED]:
+        if not path.exists():
+            raise InputError([Problem("there is no such file or folder", Where(str(path)))])
+        found += [_dump(file) for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]
+    return tuple(found)
+
+
+@lru_cache(maxsize=32)
+def _dump(path: Path) -> Dump:
+    return dump_from(read_json(path), str(path))
+
+
+def dump_from(data: Mapping[str, Any], file: str) -> Dump:
+    """A dump from its JSON. Raises InputError for another format."""
+    if data.get("format") != FORMAT:
+        raise InputError([Problem(f"is not a {FORMAT} file", Where(file), "format")])
+    options = data.get("options")
+    backends = data.get("moe_backends") or {}
+    return Dump(
+        kind=str(data.get("kind")),
+        package=str(data.get("package")),
+        version=str(data.get("version")),
+        options=None
+        if options is None
+        else {name: tuple(item["choices"]) if item.get("choices") else None for name, item in options.items()},
+        env=_names(data.get("env")),
+        metrics=_names(data.get("metrics")),
+        moe_backends={name: None if items is None else tuple(items) for name, items in backends.items()},
+        connectors=_names(data.get("kv_connectors")),
+        source=file,
+    )
+
+
+def _names(items: Any) -> frozenset[str] | None:
+    return None if items is None else frozenset(map(str, items))
