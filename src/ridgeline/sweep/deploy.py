@@ -8,13 +8,16 @@ from typing import Literal
 from ridgeline.core.cell import Cell
 from ridgeline.core.deployment import Deployment
 from ridgeline.core.errors import InputError, Problem
+from ridgeline.core.finding import Expectation
 from ridgeline.core.point import Source
-from ridgeline.recipes.emulated import emulated
+from ridgeline.recipes.emulated import emulated, options_of
 from ridgeline.recipes.registry import RECIPES, Recipe, choose, deployment_of
 from ridgeline.recipes.settings import Facts, RecipeSettings
 from ridgeline.spec.facts.library import find_gpu, find_model
+from ridgeline.sweep.proof import of_emulated
 
 Engine = Literal["real", "emulated"]
+EMULATED = "emulated"
 
 
 def facts_of(cell: Cell) -> Facts:
@@ -38,6 +41,7 @@ class Deploy:
 
     engine: Engine
     settings: RecipeSettings
+    recipes: tuple[Recipe, ...] = RECIPES  # with the user's overrides before them, see sweep/overrides.py
 
     def __call__(self, cell: Cell) -> tuple[Deployment, Source]:
         """The deployment and the source of its points.
@@ -45,7 +49,15 @@ class Deploy:
         Raises EnvironmentFailed for an engine that nothing here launches, InputError for unknown facts.
         """
         forced = (Recipe("emulated", emulated, cell.benchmark.framework),)
-        recipes = forced if self.engine == "emulated" else RECIPES
+        recipes = forced if self.engine == "emulated" else self.recipes
         choose(cell, recipes)  # a framework nobody launches is the first thing to say
         deployment = deployment_of(cell, facts_of(cell), self.settings, recipes)
         return deployment, Source.EMULATED if deployment.kind == "emulated" else Source.MEASURED
+
+
+def expected_of_model(cell: Cell, deployment: Deployment) -> tuple[Expectation, ...]:
+    """What an engine on the engine model must show, since the model knows its memory and graphs exactly; nothing for
+    other engines, whose promises the preflight makes."""
+    if deployment.kind != EMULATED:
+        return ()
+    return of_emulated(options_of(cell, facts_of(cell)))
