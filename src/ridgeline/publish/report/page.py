@@ -21,11 +21,11 @@ from ridgeline import __version__
 from ridgeline.core.deployment import Deployment
 from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.core.point import Point, Source
-from ridgeline.publish.report import bundle
-from ridgeline.publish.report.data import packed, page_data
+from ridgeline.publish.charts import bundle
+from ridgeline.publish.charts.data import packed, page_data
 from ridgeline.publish.report.picture import number, picture
-from ridgeline.publish.report.tokens import colours
-from ridgeline.publish.report.words import heading, plain
+from ridgeline.publish.charts.tokens import colours
+from ridgeline.publish.charts.words import heading, plain
 from ridgeline.results.frontier import Exclusion
 from ridgeline.results.runfolder import Failure, RunFolder, RunHeader
 

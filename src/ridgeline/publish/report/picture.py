@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ridgeline.core.point import Source
-from ridgeline.publish.report import bundle
-from ridgeline.publish.report.tokens import colours, mix
+from ridgeline.publish.charts import bundle
+from ridgeline.publish.charts.tokens import colours, mix
 
 WIDTH, HEIGHT = 960, 540
 LEFT, RIGHT, TOP, BOTTOM = 70, 92, 108, 58

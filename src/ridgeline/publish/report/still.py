@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ridgeline.core.errors import AnswerIsNo, InputError
 from ridgeline.core.point import Point
-from ridgeline.publish.report.data import page_data
+from ridgeline.publish.charts.data import page_data
 from ridgeline.publish.report.picture import picture
 from ridgeline.results.runfolder import RunHeader
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.publish.report import sample
 
 from ridgeline.core.point import Source
-from ridgeline.publish.report import slots
+from ridgeline.publish.charts import slots
 
 KEYS = st.lists(st.text(max_size=12), max_size=25)
 CHARTS = st.lists(KEYS, max_size=4)

@@ -11,7 +11,7 @@ from tests.publish.report import sample
 from ridgeline.core.deployment import Deployment, Item, Service
 from ridgeline.core.point import Measure, Validity
 from ridgeline.core.where import Where
-from ridgeline.publish.report.data import again, packed, page_data
+from ridgeline.publish.charts.data import again, packed, page_data
 from ridgeline.results.frontier import frontier
 from ridgeline.results.metrics import axis
 from ridgeline.results.runfolder import Failure

@@ -2,7 +2,7 @@
 
 In: points, cells that gave none, the run's header. Out: one dictionary, the same for a file and for a server. It holds
 no formula: membership comes from `results.frontier`, words and formulas of metrics from the registry in
-`results.metrics`. Formats of the keys: docs in assets/report.js, which reads them.
+`results.metrics`. Formats of the keys: docs in assets/frontier.js, which reads them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 
 from ridgeline.core.deployment import Deployment
 from ridgeline.core.point import Point
-from ridgeline.publish.report import axes, slots
-from ridgeline.publish.report.words import heading, plain
+from ridgeline.publish.charts import axes, slots
+from ridgeline.publish.charts.words import heading, plain
 from ridgeline.results.frontier import Exclusion, frontier
 from ridgeline.results.metrics import axis
 from ridgeline.results.runfolder import Failure, RunHeader
@@ -36,12 +36,12 @@ def page_data(
     """Everything the page shows. `deployments`: run key to what was started. `known_slots`: see slots.assign."""
     shown = slots.shown(points, known_slots)
     place = {series.key: number for number, series in enumerate(shown)}
-    subjects = _subjects(points)
+    subjects = subjects_of(points)
     number = {subject["id"]: at for at, subject in enumerate(subjects)}
     keys = axes.measures(points)
     offered = axes.offered(points)
     for subject in subjects:
-        subject.update(axes.usual([point for point in points if _subject_id(point) == subject["id"]]))
+        subject.update(axes.usual([point for point in points if subject_of(point) == subject["id"]]))
     started = deployments or {}
     return {
         "models": list(dict.fromkeys(subject["model"] for subject in subjects)),
@@ -53,15 +53,16 @@ def page_data(
         "columns": axes.columns(keys),
         "points": [
             {
-                **_point(point, keys, started.get(point.run_key)),
+                **row(point, keys),
+                **about(point, started.get(point.run_key)),
                 "s": place[point.series],
-                "subject": number[_subject_id(point)],
+                "subject": number[subject_of(point)],
                 "again": again(header, point.name),
             }
             for point in points
         ],
         "fronts": fronts(points, offered),
-        "absent": [_absent(failure, points, number) for failure in failures],
+        "absent": [absent_row(failure, points, number) for failure in failures],
         "run": {"name": header.name, "commands": commands(header)},
     }
 
@@ -118,33 +119,36 @@ def packed(data: Mapping[str, Any]) -> dict[str, Any]:
     return {**data, "keys": keys, "points": points, "reasons": list(reasons)}
 
 
-def _subject_id(point: Point) -> tuple[str, str]:
+def subject_of(point: Point) -> tuple[str, str]:
+    """What one chart is about: model and workload."""
     model = str(point.facts.get("model") or point.facts.get("model_prefix") or "an unnamed model")
     return model, str(point.facts.get("scenario_name") or point.facts.get("scenario") or "an unnamed workload")
 
 
-def _subjects(points: Sequence[Point]) -> list[dict[str, Any]]:
+def subjects_of(points: Sequence[Point]) -> list[dict[str, Any]]:
     """One per model and workload, what one chart is about: the one with the most points first."""
-    size = Counter(_subject_id(point) for point in points)
+    size = Counter(subject_of(point) for point in points)
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for point in points:
-        key = _subject_id(point)
-        found.setdefault(key, {"id": key, "model": key[0], "workload": key[1], "said": _workload(point, key[1])})
+        key = subject_of(point)
+        found.setdefault(key, {"id": key, "model": key[0], "workload": key[1], "said": said(point), "n": size[key]})
     return [found[key] for key in sorted(found, key=lambda key: (-size[key], key))]
 
 
-def _workload(point: Point, name: str) -> str:
+def said(point: Point) -> str:
+    """A point's workload inside a sentence."""
     if point.facts.get("scenario") == "agentic-coding":
         return "recorded agent sessions"
     isl, osl = point.facts.get("isl"), point.facts.get("osl")
-    return f"{_tokens(isl)} in, {_tokens(osl)} out" if isl and osl else name
+    return f"{_tokens(isl)} in, {_tokens(osl)} out" if isl and osl else subject_of(point)[1]
 
 
 def _tokens(count: Any) -> str:
     return f"{count // 1024}k" if isinstance(count, int) and count % 1024 == 0 else str(count)
 
 
-def _point(point: Point, keys: Iterable[str], deployment: Deployment | None) -> dict[str, Any]:
+def row(point: Point, keys: Iterable[str]) -> dict[str, Any]:
+    """What plot, list and table need of a point: who it is, its state, its values of `keys`, and why one is missing."""
     values: dict[str, float] = {}
     why: dict[str, str] = {}
     for key in keys:
@@ -170,6 +174,12 @@ def _point(point: Point, keys: Iterable[str], deployment: Deployment | None) -> 
         "cautions": [{"code": c.code, "message": c.message, "hint": c.hint} for c in point.cautions],
         "v": values,
         "why": why,
+    }
+
+
+def about(point: Point, deployment: Deployment | None) -> dict[str, Any]:
+    """What only the drawer asks: the recipe, where the point came from, what was started for it."""
+    return {
         "facts": _facts(point),
         "provenance": _provenance(point),
         "launch": _launch(deployment),
@@ -215,7 +225,7 @@ def _origin(where: object) -> str:
     return "" if where is None else str(where).rsplit("/", 1)[-1]
 
 
-def _absent(failure: Failure | Exclusion, points: Sequence[Point], number: Mapping[Any, int]) -> dict[str, Any]:
+def absent_row(failure: Failure | Exclusion, points: Sequence[Point], number: Mapping[Any, int]) -> dict[str, Any]:
     gone = failure.exclusion if isinstance(failure, Failure) else failure
     line, _, rung = gone.name.rpartition("/")
     scope = line.rpartition("/")[0]
@@ -225,5 +235,5 @@ def _absent(failure: Failure | Exclusion, points: Sequence[Point], number: Mappi
         "what": line or gone.name,
         "name": rung,
         "reason": gone.reason,
-        "subject": None if beside is None else number[_subject_id(beside)],
+        "subject": None if beside is None else number[subject_of(beside)],
     }

@@ -5,11 +5,11 @@ from importlib import resources
 
 import pytest
 
-from ridgeline.publish.report import bundle
+from ridgeline.publish.charts import bundle
 
 FILES = sorted(
     path.name
-    for path in resources.files("ridgeline.publish.report").joinpath("assets").iterdir()
+    for path in resources.files("ridgeline.publish.charts").joinpath("assets").iterdir()
     if path.name.endswith(".js")
 )
 

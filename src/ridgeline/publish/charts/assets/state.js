@@ -1,11 +1,13 @@
 /* The address bar is the state. `decode(encode(v))` gives v back; only what differs from the defaults is written;
    what is not understood is reported, never swallowed. */
 
+const text0 = address => address.replace(/^[#?]/, '');
+
 /** fields: name → {fallback, parse(text) → value or undefined when it makes no sense, print(value) → text}. */
 export function decode(hash, fields) {
   const state = {}, notices = [];
   for (const [name, field] of Object.entries(fields)) state[name] = field.fallback;
-  for (const [name, text] of new URLSearchParams(hash.replace(/^#/, ''))) {
+  for (const [name, text] of new URLSearchParams(text0(hash))) {
     if (!Object.hasOwn(fields, name)) { notices.push(`“${name}” is not a setting of this page`); continue; }
     const value = fields[name].parse(text);
     if (value === undefined) notices.push(`“${name}” has no value “${text}” here`);

@@ -40,7 +40,7 @@ def front_matter(text: str) -> Mapping[str, Any]:
 def style_sheet(text: str) -> str:
     """The CSS custom properties for the tokens in `text` (a whole DESIGN.md)."""
     tokens = front_matter(text)
-    lines = ["/* Written from DESIGN.md by ridgeline.publish.report.tokens; change the values there. */", ":root {"]
+    lines = ["/* Written from DESIGN.md by ridgeline.publish.charts.tokens; change the values there. */", ":root {"]
     lines += [f"  --{name}: light-dark({light}, {dark});" for name, (light, dark) in tokens["colour"].items()]
     lines += [f"  --{name}: {value};" for group in _GROUPS for name, value in tokens[group].items()]
     return "\n".join([*lines, "}", ""])

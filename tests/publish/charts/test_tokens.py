@@ -5,10 +5,10 @@ import re
 import pytest
 from tests.golden import ROOT
 
-from ridgeline.publish.report import bundle, tokens
+from ridgeline.publish.charts import bundle, tokens
 
 DESIGN = (ROOT / "DESIGN.md").read_text(encoding="utf-8")
-OWN = ("base.css", "report.css")
+OWN = ("base.css", "frontier.css")
 
 
 def luminance(colour: str) -> float:
@@ -23,7 +23,7 @@ def contrast(first: str, second: str) -> float:
 
 
 def test_the_packaged_style_sheet_is_what_the_design_says() -> None:
-    assert tokens.style_sheet(DESIGN) == bundle.asset("tokens.css"), "run: python -m ridgeline.publish.report.tokens"
+    assert tokens.style_sheet(DESIGN) == bundle.asset("tokens.css"), "run: python -m ridgeline.publish.charts.tokens"
 
 
 def test_no_colour_is_written_outside_the_tokens() -> None:

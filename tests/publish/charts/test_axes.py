@@ -4,7 +4,7 @@ import pytest
 from tests.publish.report import sample
 
 from ridgeline.core.point import Measure
-from ridgeline.publish.report import axes
+from ridgeline.publish.charts import axes
 from ridgeline.results.metrics import METRICS
 
 

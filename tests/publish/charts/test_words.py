@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ridgeline.publish.report.words import heading, plain
+from ridgeline.publish.charts.words import heading, plain
 
 
 @pytest.mark.parametrize(

@@ -24,13 +24,14 @@ _ENGINES = {
 
 
 class Shown(NamedTuple):
-    """One series: `key` as in the points, `slot` 1 to 10."""
+    """One series: `key` as in the points, `slot` 1 to 10; `overlay`: name of the unofficial run it belongs to."""
 
     key: str
     name: str
     slot: int
     source: str
     precision: str
+    overlay: str = ""
 
 
 def colour_key(point: Point) -> str:

@@ -120,7 +120,7 @@ export function plot(host, scene, handlers) {
         g.append(el('path', { d, class: 'ribbon', stroke: `url(#hatch${index})` }));
       }
       for (const p of mine) if (!p.on) mark(g, p, 3.6);
-      g.append(el('path', { d, class: 'line', stroke: `var(--s${s.slot})`, 'stroke-dasharray': s.source === 'measured' ? null : '0.5 5.5' }));
+      g.append(el('path', { d, class: 'line', stroke: `var(--s${s.slot})`, 'stroke-dasharray': s.source !== 'measured' ? '0.5 5.5' : s.overlay ? '5 3' : null }));
       for (const p of line) mark(g, p, 5);
       layer.append(g);
     }
@@ -129,14 +129,14 @@ export function plot(host, scene, handlers) {
   function mark(parent, p, r) {
     const s = series[p.s], [px, py] = at(p);
     const ring = p.near ? el('path', { d: markPath(s.slot, px, py, r + 2.6), fill: 'none', stroke: `var(--s${s.slot})` }) : null;
-    parent.append(el('g', { class: `pt ${p.on ? 'on' : p.degraded ? 'degraded' : p.near ? 'near' : 'dominated'}`, 'data-i': p.i }, ring, markNodes(s.slot, px, py, p.degraded ? 4.4 : r, { source: s.source, degraded: p.degraded })));
+    parent.append(el('g', { class: `pt ${p.on ? 'on' : p.degraded ? 'degraded' : p.near ? 'near' : 'dominated'}`, 'data-i': p.i }, ring, markNodes(s.slot, px, py, p.degraded ? 4.4 : r, { source: s.source, degraded: p.degraded, overlay: s.overlay })));
   }
 
   /* names beside the lines, with the word for what was not measured; on a narrow plot only that word, once a kind */
   function labels() {
     const said = new Set(), items = [];
     for (const [key, { line, mine }] of groups) {
-      const s = series[key], tag = s.source === 'measured' ? '' : s.source;
+      const s = series[key], tag = [s.source === 'measured' ? '' : s.source, s.overlay ? 'unofficial' : ''].filter(Boolean).join(', ');
       if (!line.length || (narrow && (!tag || said.has(tag))) || groups.size > LABELS && !tag) continue;
       said.add(tag);
       const name = narrow ? '' : s.name, nameWidth = name ? textWidth(name) + 9 : 0;

@@ -1,5 +1,6 @@
 /* Marks: the ten shapes that go with the ten series slots, and the forms that tell the states apart (see DESIGN.md,
-   States): filled = measured, hollow = emulated, hollow with a dot = predicted, slashed = degraded. */
+   States): filled = measured, hollow = emulated or unofficial, hollow with a dot = predicted,
+   slashed = degraded. */
 import { el } from './dom.js';
 import SHAPES from './shapes.json' with { type: 'json' }; // one per slot; null corners: the circle
 
@@ -11,13 +12,13 @@ export function markPath(slot, x, y, r) {
 }
 
 /** The form of a point: what state it is in, before any colour. */
-export function markNodes(slot, x, y, r, { source = 'measured', degraded = false } = {}) {
+export function markNodes(slot, x, y, r, { source = 'measured', degraded = false, overlay = '' } = {}) {
   const colour = degraded ? 'var(--bad)' : `var(--s${slot})`;
   if (degraded) return [
     el('path', { d: markPath(slot, x, y, r), fill: 'var(--surface)', stroke: colour, 'stroke-width': 1.6 }),
     el('path', { d: `M${x - r * 1.4},${y + r * 1.4}L${x + r * 1.4},${y - r * 1.4}`, stroke: colour, 'stroke-width': 1.6, 'stroke-linecap': 'round' }),
   ];
-  if (source === 'measured') return [el('path', { d: markPath(slot, x, y, r), fill: colour, stroke: 'var(--surface)', 'stroke-width': 1.2 })];
+  if (source === 'measured' && !overlay) return [el('path', { d: markPath(slot, x, y, r), fill: colour, stroke: 'var(--surface)', 'stroke-width': 1.2 })];
   const nodes = [el('path', { d: markPath(slot, x, y, r - 0.5), fill: 'var(--surface)', stroke: colour, 'stroke-width': 1.8, 'stroke-linejoin': 'round' })];
   if (source === 'predicted') nodes.push(el('path', { d: markPath(1, x, y, Math.max(1.2, r * 0.3)), fill: colour }));
   return nodes;
@@ -25,7 +26,7 @@ export function markNodes(slot, x, y, r, { source = 'measured', degraded = false
 
 /** A 14 px swatch for lists, rows and headers. `off`: the series is hidden. */
 export const swatch = (series, off = false) =>
-  el('svg', { width: 14, height: 14, viewBox: '0 0 14 14', 'aria-hidden': 'true', class: 'swatch' }, markNodes(series.slot, 7, 7, 4.7, { source: off ? 'emulated' : series.source }));
+  el('svg', { width: 14, height: 14, viewBox: '0 0 14 14', 'aria-hidden': 'true', class: 'swatch' }, markNodes(series.slot, 7, 7, 4.7, { source: off ? 'emulated' : series.source, overlay: series.overlay }));
 
 /** Text in a series' colour, mixed towards the ink until it reads at 4.5:1. */
 export const seriesInk = slot => `color-mix(in oklab, var(--s${slot}) 66%, var(--ink))`;

@@ -15,11 +15,17 @@ export function drawer(host, point, around, actions) {
       el('div', { class: 'row' }, swatch(series), el('h2', { tabindex: -1 }, `${series.name} · ${shortName(point)}`), el('div', { class: 'gap' }),
         step('←', 'Lower concurrency', ladder[k - 1], actions), step('→', 'Higher concurrency', ladder[k + 1], actions),
         el('button', { class: 'btn icon', type: 'button', 'aria-label': 'Close', title: 'Close (Escape)', onclick: actions.close }, '✕')),
-      el('div', { class: 'row badges' }, sourceBadge(point.source), validityBadge(point),
+      el('div', { class: 'row badges' }, sourceBadge(point.source), series.overlay ? badge(`unofficial: ${series.overlay}`, 'outline') : null, validityBadge(point),
         point.validity === 'degraded' ? null : point.state === 'on' ? badge('on frontier', 'accent') : point.state === 'missing' ? badge('not plotted', '') : badge(around.by?.near ? '≈ within noise' : 'dominated'), cautionBadges(point))),
-    numbers(point, around), truth(point), standing(point, around, actions), cautions(point), ladderSection(point, around), recipe(point, around), commands(point, around), everything(point, measures), provenance(point)].flat().filter(Boolean));
+    numbers(point, around), truth(point), standing(point, around, actions), cautions(point), ladderSection(point, around), deeper(around), around.waiting ? skeleton() : point.failed ? section('The rest of this point', null, el('p', { class: 'reading' }, `The server did not give it: ${point.failed}`)) : [recipe(point, around), commands(point, around), everything(point, measures), provenance(point)]].flat(2).filter(Boolean));
   host.scrollTop = 0;
 }
+
+/* While the recipe and the commands of a served page are on their way. */
+const skeleton = () => el('section', { 'aria-busy': 'true', 'aria-label': 'Loading' }, [1, 2, 3, 4].map(() => el('div', { class: 'skeleton' })));
+
+/* Pages that hold more of the point than a drawer can. */
+const deeper = ({ deeper: links }) => (links?.length ? section('Further in', null, el('ul', { class: 'links' }, links.map(([text, href]) => el('li', {}, el('a', { href }, text))))) : null);
 
 const step = (arrow, label, to, actions) => el('button', { class: 'btn icon', type: 'button', 'aria-label': label, title: label, disabled: !to, onclick: () => to && actions.go(to) }, arrow);
 
@@ -31,7 +37,7 @@ function numbers(point, { measures, headline, x, y }) {
       : el('dd', { class: minor ? 'minor' : '' }, text, ' ', el('small', {}, unit)));
   };
   return el('section', {}, el('dl', { class: 'big' }, shown(y), shown(x), headline.filter(key => key !== x && key !== y).slice(0, 4).map(key => shown(key, true))),
-    el('p', { class: 'small faint' }, 'No interval: it takes three or more runs of a cell to give one.'));
+    el('p', { class: 'small faint' }, point.interval ?? 'No interval: it takes three or more runs of a cell to give one.'));
 }
 
 function truth(point) {
