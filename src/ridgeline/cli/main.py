@@ -9,6 +9,7 @@ import sys
 # verb -> (module, what it does). The order is the order of the help page.
 VERBS = {
     "plan": ("plan", "cells of a search space"),
+    "check": ("check", "preflight: what every cell will do, with the arithmetic"),
     "calc": ("calc", "one question of the preflight: graphs, kv, weights, tuning, acceptance"),
     "simulate": ("simulate", "predicted points for every cell, in virtual time"),
     "sweep": ("sweep", "the main job: launch, replay, measure, store, report; resumes"),

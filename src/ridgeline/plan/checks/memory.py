@@ -157,7 +157,8 @@ def _after(subject: Subject, launch: Launch, change: Change) -> str:
     """What a change leads to: need against cache."""
     after = apply(subject, change)
     sized = after.sizing(_same(after, launch))
-    return f" ({gib(sized.needed)} needed, {gib(sized.high)} there)"
+    there = sized.high if sized.low is None else sized.low
+    return f" ({gib(sized.needed)} needed, {gib(there)} there)"
 
 
 def cache_sums(sized: Sizing, launch: Launch) -> str:

@@ -1,0 +1,202 @@
+"""`ridgeline check`: what is known of every cell before a GPU is rented, with the arithmetic; exit 1 on FAIL."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
+from ridgeline.core.finding import Finding, Verdict
+from ridgeline.plan.checks.patching import Edit, NotWritten, difference, edits_of, patched
+from ridgeline.plan.checks.report import CellReport
+from ridgeline.plan.checks.subject import Subject
+
+
+def run(argv: list[str]) -> int:
+    """Run the verb."""
+    parser = _parser()
+    try:
+        given = parser.parse_args(argv)
+        if given.apply and not given.fix:
+            parser.error("--apply needs --fix")
+        if not given.configs and not (given.explain or given.probe):
+            parser.error("give one or more config files")
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 2
+    if given.probe:
+        return _probe(given.probe, given.out)
+    if given.explain:
+        code = _explain(given.explain)
+        if code or not given.configs:
+            return code
+    return _check(given)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ridgeline check", description="Prove, before a GPU is rented, what each cell will do. Exit 1 on FAIL."
+    )
+    parser.add_argument("configs", nargs="*", type=Path, metavar="CONFIG", help="config files in InferenceX's format")
+    parser.add_argument("--trace", type=Path, help="recorded sessions whose contexts are the workload")
+    parser.add_argument("--settings", type=Path, help="ridgeline.yaml: fleets, models, waivers")
+    parser.add_argument("--runner-config", type=Path, help="runners file, where host memory must be known")
+    parser.add_argument("--cells", default="*", metavar="GLOB", help="only cells whose name matches")
+    for name, what in (
+        ("--tables", "kernel tuning tables: files or folders"),
+        ("--golden", "golden acceptance lengths: files or folders"),
+        ("--observations", "earlier starts: JSON lines, files or folders"),
+        ("--dumps", "build dumps made by --probe: files or folders"),
+    ):
+        parser.add_argument(name, action="append", default=[], type=Path, metavar="PATH", help=what)
+    parser.add_argument("--allow-shorter", action="store_true", help="a hint may shorten the longest request")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="one JSON object a cell")
+    output.add_argument("--sarif", action="store_true", help="SARIF 2.1.0")
+    output.add_argument("--github", action="store_true", help="GitHub annotations")
+    parser.add_argument("--verbose", "-v", action="store_true", help="show what passes too")
+    parser.add_argument("--explain", metavar="ID", help="print a rule, its source and a worked example")
+    parser.add_argument("--fix", action="store_true", help="print a patch with the nearest passing changes")
+    parser.add_argument("--apply", action="store_true", help="with --fix: write it")
+    parser.add_argument("--probe", type=Path, metavar="PYTHON", help="dump what the engine of this Python accepts")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="with --probe: where the dump goes (default: stdout)")
+    return parser
+
+
+def _explain(name: str) -> int:
+    from ridgeline.cli.check_view import explained
+    from ridgeline.plan.checks.catalogue import CATALOGUE, rule_called
+
+    rule = rule_called(name)
+    if rule is None:
+        sys.stderr.write(f"error: no rule is called `{name}`\n\nhint: {', '.join(r.id for r in CATALOGUE)}\n")
+        return 2
+    sys.stdout.write(explained(rule))
+    return 0
+
+
+def _check(given: argparse.Namespace) -> int:
+    from ridgeline.cli.preflight import Subjects, contexts_of, knowledge
+    from ridgeline.cli.search import chosen_cells
+    from ridgeline.plan.checks.report import check
+    from ridgeline.spec.settings import load_settings
+
+    cells = chosen_cells(given.configs, given.runner_config, given.cells)
+    known = knowledge(
+        given.configs, tables=given.tables, golden=given.golden, observations=given.observations, dumps=given.dumps,
+        shorter=given.allow_shorter,
+    )  # fmt: skip
+    settings = load_settings(given.settings)
+    contexts = contexts_of(given.trace) if given.trace else ()
+    maker = Subjects(settings, known, contexts, str(given.trace or ""))
+    subjects, problems = [], []
+    for cell in cells:
+        try:
+            subjects.append(maker.of(cell))
+        except InputError as error:
+            problems += [Problem(p.message, p.where or cell.where, p.key, p.hint) for p in error.problems]
+    if problems:
+        raise InputError(dict.fromkeys(problems))
+    today = datetime.datetime.now(tz=datetime.UTC).date()
+    reports = [check(subject, settings, today=today) for subject in subjects]
+    if given.fix:
+        return _fix(subjects, reports, given.configs, write=given.apply)
+    _show(reports, given)
+    return 1 if any(report.verdict is Verdict.FAIL for report in reports) else 0
+
+
+def _show(reports: Sequence[CellReport], given: argparse.Namespace) -> None:
+    from ridgeline import __version__
+    from ridgeline.cli import check_view
+
+    if given.json:
+        sys.stdout.write("".join(json.dumps(check_view.data(report)) + "\n" for report in reports))
+    elif given.sarif:
+        sys.stdout.write(check_view.sarif(reports, __version__))
+    elif given.github:
+        sys.stdout.write(check_view.github(reports))
+    else:
+        sys.stdout.write(check_view.table(reports, everything=given.verbose))
+        worst = [said.finding for report in reports for said in report.judged if said.finding.verdict is Verdict.FAIL]
+        if worst and sys.stdout.isatty():
+            fix = any(finding.changes for finding in worst)
+            more = " --fix` shows a patch" if fix else f" --explain {worst[0].rule}` says why"
+            sys.stderr.write(f"next: `ridgeline check {given.configs[0]}{more}\n")
+
+
+def _fix(subjects: Sequence[Subject], reports: Sequence[CellReport], configs: Sequence[Path], *, write: bool) -> int:
+    """The patch of the nearest change of every failing finding. Exit 1 while something that fails is not mended."""
+    from ridgeline.plan.checks.patching import Edit, difference, patched
+
+    texts = {str(path): path.read_bytes() for path in configs}
+    chosen: dict[str, set[Edit]] = {}
+    left: dict[str, None] = {}
+    for subject, report in zip(subjects, reports, strict=True):
+        for said in report.judged:
+            if said.finding.verdict is not Verdict.FAIL or said.waiver:
+                continue
+            found = _nearest(subject, said.finding, texts)
+            if isinstance(found, str):
+                left[f"{said.finding.rule}: {said.finding.message}: {found}"] = None
+            for edit in found if not isinstance(found, str) else ():
+                chosen.setdefault(edit.where.file, set()).add(edit)
+    for name, edits in chosen.items():
+        path = Path(name)
+        if not path.is_file():
+            left[f"{name}: not a file here; {'; '.join(sorted(edit.text for edit in edits))}"] = None
+            continue
+        before = path.read_bytes()
+        after, failed = patched(before, sorted(edits))
+        left |= dict.fromkeys(f"{edit.where}: {why}" for edit, why in failed)
+        sys.stdout.write(difference(name, before, after))
+        if write and after != before:
+            path.write_bytes(after)
+            sys.stderr.write(f"wrote {name}\n")
+    for text in left:
+        sys.stderr.write(f"not mended: {text}\n")
+    return 1 if left else 0
+
+
+def _nearest(subject: Subject, finding: Finding, texts: dict[str, bytes]) -> list[Edit] | str:
+    """The edits of the first change that can be written, or why there is none."""
+    reason = "no single change was found that passes"
+    for change in finding.changes:
+        found = edits_of(subject, change, texts)
+        if not isinstance(found, NotWritten):
+            return found
+        reason = f"{change.text}: {found.reason}"
+    return reason
+
+
+def _probe(python: Path, out: Path | None) -> int:
+    """Run the dump inside another Python, in a process of its own with a time limit."""
+    import subprocess
+    from importlib.resources import as_file, files
+
+    from ridgeline.spec.facts.builds import dump_from
+
+    with as_file(files("ridgeline.plan.checks") / "inside_engine.py") as script:
+        try:
+            done = subprocess.run([python, script], capture_output=True, text=True, timeout=600, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise EnvironmentFailed(f"{python} could not be asked: {error}") from error
+    if done.returncode:
+        tail = "\n".join(done.stderr.strip().splitlines()[-5:])
+        raise EnvironmentFailed(f"{python} has no engine that can be asked:\n{tail}")
+    try:
+        data = json.loads(done.stdout[done.stdout.index("{") :])
+    except ValueError as error:
+        raise EnvironmentFailed(f"{python} printed no dump: {error}") from error
+    found = dump_from(data, str(python))
+    for part, why in (data.get("missing") or {}).items():
+        sys.stderr.write(f"not told: {part}: {why}\n")
+    if out is None:
+        sys.stdout.write(json.dumps(data, indent=1, sort_keys=True) + "\n")
+        return 0
+    target = out / f"{found.package}-{found.version.split('+')[0]}.json" if out.is_dir() else out
+    target.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    sys.stderr.write(f"{found.name}: {target}\nnext: ridgeline check CONFIG... --dumps {target}\n")
+    return 0

@@ -1,0 +1,150 @@
+"""How `ridgeline check` shows what it found: for people, as JSON, as SARIF and as GitHub annotations."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ridgeline.core.finding import Finding, Verdict
+from ridgeline.plan.checks.catalogue import CATALOGUE
+from ridgeline.plan.checks.report import CellReport, Judged
+from ridgeline.plan.checks.rule import Rule
+
+_SARIF = {Verdict.FAIL: "error", Verdict.UNKNOWN: "warning", Verdict.WARN: "warning", Verdict.PASS: "none"}
+_GITHUB = {Verdict.FAIL: "error", Verdict.UNKNOWN: "warning", Verdict.WARN: "notice"}
+
+
+def table(reports: Sequence[CellReport], *, everything: bool = False) -> str:
+    """Verdicts by line of the search space, then each finding once, with the cells that share it."""
+    out = []
+    lines: dict[str, list[CellReport]] = {}
+    for report in reports:
+        lines.setdefault(report.cell.line, []).append(report)
+    width = max(len(line) for line in lines)
+    for line, cells in lines.items():
+        verdicts = "  ".join(f"c{r.cell.concurrency} {r.verdict.value}" for r in cells)
+        if len({r.verdict for r in cells}) == 1:
+            span = ", ".join(f"c{r.cell.concurrency}" for r in cells)
+            verdicts = f"{cells[0].verdict.value:<8} {span}"
+        out.append(f"{line:<{width}}  {verdicts}")
+    for said, cells in _shared(reports, everything):
+        finding = said.finding
+        waived = f"  (waived until {said.waiver.until}: {said.waiver.reason})" if said.waiver else ""
+        out += ["", f"{finding.verdict.value.upper():<7} {finding.rule}  {finding.message}{waived}"]
+        out += [f"        {text}" for text in (finding.arithmetic, finding.hint and f"hint: {finding.hint}") if text]
+        place = f"at {finding.where}; " if finding.where else ""
+        out.append(f"        {place}{_names(cells)}")
+    counts = Counter(report.verdict for report in reports)
+    total = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
+    return "\n".join([*out, "", f"{len(reports)} cells: {total}", ""])
+
+
+def _shared(reports: Iterable[CellReport], everything: bool) -> list[tuple[Judged, list[CellReport]]]:
+    """Findings that say the same, worst first; the arithmetic shown is the first cell's."""
+    found: dict[tuple[object, ...], tuple[Judged, list[CellReport]]] = {}
+    for report in reports:
+        for said in report.judged:
+            finding = said.finding
+            if finding.verdict is Verdict.PASS and not everything:
+                continue
+            key = (finding.verdict, finding.rule, finding.message, finding.hint, said.waiver)
+            cells = found.setdefault(key, (said, []))[1]
+            if not cells or cells[-1] is not report:
+                cells.append(report)
+    return sorted(found.values(), key=lambda item: -item[0].finding.verdict.rank)
+
+
+def _names(cells: Sequence[CellReport]) -> str:
+    lines: dict[str, list[str]] = {}
+    for report in cells:
+        lines.setdefault(report.cell.line, []).append(f"c{report.cell.concurrency}")
+    return "; ".join(f"{line}: {' '.join(names)}" for line, names in lines.items())
+
+
+def data(report: CellReport) -> dict[str, Any]:
+    """One cell as plain data."""
+    return {
+        "cell": report.cell.name,
+        "verdict": report.verdict.value,
+        "recipe": report.recipe or None,
+        "findings": [_finding(said) for said in report.judged],
+        "expectations": [
+            {"rule": e.rule, "name": e.name, "op": e.op, "value": e.value, "unit": e.unit} for e in report.expectations
+        ],
+    }
+
+
+def _finding(said: Judged) -> dict[str, Any]:
+    finding, waiver = said.finding, said.waiver
+    return {
+        "rule": finding.rule,
+        "verdict": finding.verdict.value,
+        "message": finding.message,
+        "arithmetic": finding.arithmetic or None,
+        "where": str(finding.where) if finding.where else None,
+        "hint": finding.hint,
+        "changes": [{"service": c.service, "flag": c.flag, "value": c.value} for c in finding.changes],
+        "waived": {"reason": waiver.reason, "until": waiver.until.isoformat()} if waiver else None,
+    }
+
+
+def sarif(reports: Sequence[CellReport], version: str) -> str:
+    """SARIF 2.1.0, one result a finding; waived ones are suppressed."""
+    rules = [{"id": r.id, "shortDescription": {"text": r.title}, "fullDescription": {"text": r.why}} for r in CATALOGUE]
+    results = []
+    for said, cells in _shared(reports, everything=False):
+        finding = said.finding
+        result: dict[str, Any] = {
+            "ruleId": finding.rule,
+            "level": _SARIF[finding.verdict],
+            "message": {"text": _sentence(finding, cells)},
+            "properties": {"verdict": finding.verdict.value, "cells": [report.cell.name for report in cells]},
+        }
+        place = finding.where or cells[0].cell.where
+        if place:
+            region = {"startLine": max(1, place.line), "startColumn": max(1, place.column)}
+            result["locations"] = [{"physicalLocation": {"artifactLocation": {"uri": place.file}, "region": region}}]
+        if said.waiver:
+            result["suppressions"] = [{"kind": "external", "justification": said.waiver.reason}]
+        results.append(result)
+    driver = {"name": "ridgeline", "version": version, "rules": rules}
+    run = {"tool": {"driver": driver}, "results": results}
+    schema = "https://json.schemastore.org/sarif-2.1.0.json"
+    return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
+
+
+def _sentence(finding: Finding, cells: Sequence[CellReport]) -> str:
+    parts = [finding.message, finding.arithmetic, f"hint: {finding.hint}" if finding.hint else "", _names(cells)]
+    return ". ".join(part for part in parts if part)
+
+
+def github(reports: Sequence[CellReport]) -> str:
+    """Workflow commands that annotate the lines of a pull request."""
+    out = []
+    for said, cells in _shared(reports, everything=False):
+        finding = said.finding
+        if said.waiver:
+            continue
+        place = finding.where or cells[0].cell.where
+        at = f"file={_property(place.file)},line={max(1, place.line)}," if place else ""
+        title = _property(f"{finding.rule} {finding.verdict.value}")
+        out.append(f"::{_GITHUB[finding.verdict]} {at}title={title}::{_message(_sentence(finding, cells))}\n")
+    return "".join(out)
+
+
+def _message(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _message(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def explained(rule: Rule) -> str:
+    """A rule in words: what, why, source and a worked example."""
+    return (
+        f"{rule.id}  {rule.title}\n\nWhy      {rule.why}\nSource   {rule.source}\nExample  {rule.example}\n"
+        f"\nWaive it in ridgeline.yaml: waivers: [{{rule: {rule.id}, cells: GLOB, reason: WHY, until: DATE}}]\n"
+    )
