@@ -1,0 +1,57 @@
+"""Text of others inside our Markdown: shown as it is, and never acting.
+
+GitHub turns `@name`, `#7`, addresses, HTML and Markdown into something that acts. In a code span none of that happens,
+so what stands between backticks goes into one that it cannot leave; everything else is escaped.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_SPECIAL = re.compile(r"([\\*_{}\[\]()#+\-.!|~$^=:])")
+_RUNS = re.compile(r"`+")
+_HIDE = "\u200b"
+
+
+def plain(text: str, most: int = 600) -> str:
+    """One line of text with `code` parts, as Markdown that shows it and does nothing."""
+    parts = shown(text, most).split("`")
+    if len(parts) % 2 == 0:  # an odd number of backticks: the last one opens nothing
+        parts[-2:] = [f"{parts[-2]}'{parts[-1]}"]
+    return "".join(_code(part) if index % 2 else _escaped(part) for index, part in enumerate(parts))
+
+
+def code(text: str, most: int = 200) -> str:
+    """Text as a code span."""
+    return _code(shown(text, most))
+
+
+def shown(text: str, most: int) -> str:
+    """One line without characters that hide or reorder others, cut to `most` characters."""
+    line = "".join(_visible(character) for character in text[: most * 4])
+    line = " ".join(line.split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def _visible(character: str) -> str:
+    kind = unicodedata.category(character)
+    if character in "\t\n\r" or kind in ("Zl", "Zp", "Zs"):
+        return " "
+    return "\ufffd" if kind in ("Cc", "Cf", "Cs", "Co", "Cn") else character
+
+
+def _code(text: str) -> str:
+    if not text:
+        return ""
+    fence = "`" * (max((len(run) for run in _RUNS.findall(text)), default=0) + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") or text.strip() == "" else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def _escaped(text: str) -> str:
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = _SPECIAL.sub(r"\\\1", text)
+    # mentions, references and bare addresses are found in the rendered text, where a backslash is gone
+    text = re.sub(r"(@|\\#|://|\bwww\\\.|\bGH\\-)", lambda found: found[0] + _HIDE, text)
+    return text.replace("\\://", "\\:" + _HIDE + "//")
