@@ -104,9 +104,10 @@ def _answering(kind: str, given: argparse.Namespace) -> Answer:
     if kind == "acceptance":
         from ridgeline.engine.answers.acceptance import answer as accepted
         from ridgeline.spec.facts.acceptance import find_folder, load_curves
+        from ridgeline.spec.facts.golden import shipped_curves
 
         near = [folder] if (folder := find_folder(Path.cwd() / "here")) else []
-        curves = load_curves(given.golden or near)
+        curves = load_curves(given.golden or near) or shipped_curves()
         return lambda data: accepted(data, curves)
     if kind == "graphs":
         from ridgeline.engine.answers.graphs import answer

@@ -129,7 +129,6 @@ def _show(reports: Sequence[CellReport], given: argparse.Namespace) -> None:
 
 def _fix(subjects: Sequence[Subject], reports: Sequence[CellReport], configs: Sequence[Path], *, write: bool) -> int:
     """The patch of the nearest change of every failing finding. Exit 1 while something that fails is not mended."""
-    from ridgeline.plan.checks.patching import Edit, difference, patched
 
     texts = {str(path): path.read_bytes() for path in configs}
     chosen: dict[str, set[Edit]] = {}

@@ -82,10 +82,11 @@ def knowledge(
     dumps: Sequence[Path] = (),
     shorter: bool = False,
 ) -> Knowledge:
-    """Everything that is found by path. Golden lengths are also looked for beside the configs and above them. Raises
-    InputError."""
+    """Everything that is found by path. Golden lengths are also looked for beside the configs and above them; where there are
+    none, the shipped ones count. Raises InputError."""
     from ridgeline.spec.facts.acceptance import find_folder, load_curves
     from ridgeline.spec.facts.builds import load_dumps
+    from ridgeline.spec.facts.golden import shipped_curves
     from ridgeline.spec.facts.observations import load_observations
     from ridgeline.spec.facts.tuning import load_tables
 
@@ -95,6 +96,6 @@ def knowledge(
         dumps=load_dumps(dumps),
         tables=load_tables(tables),
         tables_given=bool(tables),
-        curves=load_curves([*golden, *([near] if near and not golden else [])]),
+        curves=load_curves([*golden, *([near] if near and not golden else [])]) or shipped_curves(),
         shorter=shorter,
     )

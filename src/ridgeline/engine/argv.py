@@ -46,7 +46,8 @@ def flags_of(argv: Sequence[Item]) -> tuple[tuple[str, ...], tuple[Flag, ...]]:
     starts = [index for index, word in enumerate(words) if _FLAG.match(word)]
     before = tuple(words[: starts[0]] if starts else words)
     found = []
-    for start, end in zip(starts, [*starts[1:], len(words)], strict=True):
+    ends = [*starts[1:], len(words)]
+    for start, end in zip(starts, ends, strict=False):
         head, equals, inline = words[start].partition("=")
         values = ((inline,) if equals else ()) + tuple(words[start + 1 : end])
         name = _name(head)

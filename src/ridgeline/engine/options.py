@@ -10,8 +10,10 @@ from typing import Any
 from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.topology import Topology
 from ridgeline.core.units import GIB
+from ridgeline.engine.acceptance import golden_lengths
 from ridgeline.engine.formats import Formats, formats_of
 from ridgeline.engine.graphs import MODES
+from ridgeline.spec.facts.golden import shipped_curves
 from ridgeline.spec.facts.gpu import Gpu
 from ridgeline.spec.facts.library import find_gpu, find_model
 from ridgeline.spec.facts.model import ModelArch
@@ -44,6 +46,12 @@ class EngineOptions:
     cudagraph_capture_sizes: tuple[int, ...] | None = None
     max_cudagraph_capture_size: int | None = None
     num_speculative_tokens: int = 0
+    acceptance_length: float | None = None  # tokens a verification yields, the bonus token included; None: golden
+    prefill_schedule_interval: int = 1  # new requests are admitted in every so many-th step
+    prefill_first: bool = False  # SGLang's order: a step prefills or decodes
+    checkpoints: str = "all"  # where windows and states can be resumed: "all" | "prompt" | "chunks"
+    checkpoint_interval: int = 0  # tokens; and at multiples of these
+    host_kv_tokens: int = 0  # second tier in host memory, tokens per rank
     kv_tokens: int | None = None  # overrides what memory arithmetic gives, per rank
     router: str = "session"  # how requests are spread over data-parallel ranks
     seed: int = 0
@@ -53,6 +61,18 @@ class EngineOptions:
         """Tokens of unfinished batches that windowed caches must keep: two batches with async scheduling."""
         batches = 2 if self.async_scheduling and self.topology.pp == 1 else self.topology.pp
         return batches * self.max_num_batched_tokens
+
+    @property
+    def accepted_per_step(self) -> float:
+        """Tokens of a decoding step: the acceptance length given, or the golden one of the model and draft length."""
+        drafts = self.num_speculative_tokens
+        if not drafts:
+            return 1.0
+        if self.acceptance_length is not None:
+            return self.acceptance_length
+        found = golden_lengths(shipped_curves(), self.arch.name, drafts)
+        # Without a curve: 0.8, the middle of what golden curves say about the first draft, at every position.
+        return found[0].length if found else sum(0.8**position for position in range(drafts + 1))
 
     @property
     def spec_decode(self) -> bool:
@@ -104,8 +124,13 @@ def _problems(model: ModelArch, topology: Topology, given: dict[str, Any]) -> Se
         found.append(Problem(f"must be one of {', '.join(ROUTERS)}", key="router"))
     if given.get("cudagraph_mode", "NONE") not in MODES:
         found.append(Problem(f"must be one of {', '.join(MODES)}", key="cudagraph_mode"))
-    if given.get("num_speculative_tokens"):
-        found.append(Problem("speculative decoding is not modelled yet", key="num_speculative_tokens"))
+    drafts, length = given.get("num_speculative_tokens", 0), given.get("acceptance_length")
+    if drafts < 0:
+        found.append(Problem(f"must be at least 0, is {drafts}", key="num_speculative_tokens"))
+    if length is not None and not 1 <= length <= drafts + 1:
+        found.append(Problem(f"must be 1 to {drafts + 1} with {drafts} draft tokens", key="acceptance_length"))
+    if given.get("checkpoints", "all") not in ("all", "prompt", "chunks"):
+        found.append(Problem("must be one of all, prompt, chunks", key="checkpoints"))
     for key in ("tp", "pp", "dcp", "pcp", "ep"):
         if getattr(topology, key) < 1:
             found.append(Problem(f"must be at least 1, is {getattr(topology, key)}", key=key))

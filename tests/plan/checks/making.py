@@ -12,6 +12,7 @@ from ridgeline.core.deployment import Deployment, Item, Readiness, Service
 from ridgeline.core.finding import Finding, Verdict
 from ridgeline.core.topology import Topology
 from ridgeline.core.where import Where
+from ridgeline.plan.checks.accepted import METRICS
 from ridgeline.plan.checks.report import CellReport, check
 from ridgeline.plan.checks.subject import Knowledge, Subject, bind, formats_for
 from ridgeline.plan.checks.workload import workload_of
@@ -30,9 +31,7 @@ MTP3 = {
     "method": "mtp", "num_speculative_tokens": 3, "rejection_sample_method": "synthetic",
     "synthetic_acceptance_length": 2.49,
 }  # fmt: skip
-CURVES = (
-    Curve("deepseek-v4-pro", "dsv4_mtp", "thinking_on", {1: 1.79, 2: 2.27, 3: 2.49, 4: 2.54}, "a test"),
-)
+CURVES = (Curve("deepseek-v4-pro", "dsv4_mtp", "thinking_on", {1: 1.79, 2: 2.27, 3: 2.49, 4: 2.54}, "a test"),)
 
 
 def words(flags: dict[str, Any]) -> list[str]:
@@ -92,9 +91,16 @@ def make(
         concurrency,
         Where("space.yaml", 7),
     )
-    usual: dict[str, Any] = {"gpu-memory-utilization": 0.86 if model == DSV4 else 0.9, "max-num-batched-tokens": 8192, "max-num-seqs": 2 * concurrency}
+    usual: dict[str, Any] = {
+        "gpu-memory-utilization": 0.86 if model == DSV4 else 0.9,
+        "max-num-batched-tokens": 8192,
+        "max-num-seqs": 2 * concurrency,
+    }
     usual |= {"tensor-parallel-size": None if topology.dp_attn else topology.tp}
-    usual |= {"data-parallel-size": topology.tp if topology.dp_attn else None, "enable-expert-parallel": topology.ep > 1}
+    usual |= {
+        "data-parallel-size": topology.tp if topology.dp_attn else None,
+        "enable-expert-parallel": topology.ep > 1,
+    }
     if model == DSV4:
         usual |= {"kv-cache-dtype": "fp8", "speculative-config": MTP3}
     command = argv or ["vllm", "serve", model, *words({**usual, **(flags or {})})]
@@ -133,8 +139,9 @@ def seen(subject: Subject, gib: float = 10.76, **more: Any) -> Subject:
 def dump_of(subject: Subject, **more: Any) -> Dump:
     """A dump of the subject's build that knows everything its command line says."""
     launch = subject.launches[0]
-    options = {f"--{flag.name}": None for flag in launch.flags.values()} | {f.written: None for f in launch.flags.values()}
-    from ridgeline.plan.checks.accepted import METRICS
+    options = {f"--{flag.name}": None for flag in launch.flags.values()} | {
+        f.written: None for f in launch.flags.values()
+    }
 
     facts: dict[str, Any] = {
         "kind": subject.build.kind, "package": subject.build.kind,
@@ -151,7 +158,12 @@ def known(subject: Subject, gib: float = 10.76, **more: Any) -> Subject:
     return replace(after, known=replace(after.known, dumps=(dump_of(after, **more),)))
 
 
-def table(text: str = "flydsl_gfx950_mi355x_IntraNode_ep8.json", dtype: str = "fp4", sizes: tuple[int, ...] = (8, 32, 128, 512, 2048, 8192)) -> TuningTable:
+SIZES = (4, 16, 64, 256, 1024, 4096, 8192)
+
+
+def table(
+    text: str = "flydsl_gfx950_mi355x_IntraNode_ep8.json", dtype: str = "fp4", sizes: tuple[int, ...] = SIZES
+) -> TuningTable:
     """A table with rows for DeepSeek-V4-Pro at EP8."""
     rows = tuple(TuningRule(dtype, 7168, 6, 48, False, size, 128, 4) for size in sizes)
     combine = tuple(TuningRule("bf16", 7168, 6, 48, True, size, 64, 4) for size in sizes)

@@ -89,8 +89,10 @@ def _widen(subject: Subject, launch: Launch) -> list[Change]:
     else:
         listed = [q * n for n in range(1, cap + 1)]
         changes = [_knob(launch, "cudagraph_capture_sizes", listed, f"{q}, {2 * q}, ... {q * cap}")]
-    if needed < cap:
-        changes.append(Change(name, "max-num-seqs", str(needed), f"--max-num-seqs {needed}"))
+    # A batch padded past q x max_num_seqs has no full graph: numbers that sizes hit exactly are tried too.
+    for fewer in sorted({-(-needed // step) * step for step in (1, 4, 8, 16)}):
+        if fewer < cap:
+            changes.append(Change(name, "max-num-seqs", str(fewer), f"--max-num-seqs {fewer}"))
     return passing(subject, changes, lambda after: _covers(after, name))
 
 

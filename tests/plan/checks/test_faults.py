@@ -1,0 +1,190 @@
+"""Twenty deployments that would fail or silently degrade, each caught by the rule that is there for it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.plan.checks.making import DSV4, MTP3, ROCM, items, known, make, report, service, table, verdict
+
+from ridgeline.core.cell import Component, Scenario
+from ridgeline.core.deployment import Item
+from ridgeline.core.finding import Verdict
+from ridgeline.core.topology import Topology
+from ridgeline.plan.checks.subject import Subject
+
+DP8, DP4 = Topology(8, ep=8, dp_attn=True), Topology(4, ep=4, dp_attn=True)
+ROUTER = [
+    "vllm-router", "--policy", "consistent_hash", "--intra-node-data-parallel-size", "8", "--disable-retries",
+    "--disable-circuit-breaker",
+]  # fmt: skip
+
+
+def router(**changed: str | None) -> list[str]:
+    """The usual router with some flags changed or left out."""
+    found = list(ROUTER)
+    for name, value in changed.items():
+        flag = "--" + name.replace("_", "-")
+        if flag in found:
+            at = found.index(flag)
+            del found[at : at + (1 if flag.startswith("--disable") else 2)]
+        if value is not None:
+            found += [flag, value]
+    return found
+
+
+OFFLOAD = {"kv_offloading": "dram", "kv_offload_backend": Component("vllm-native")}
+BUDGET = {**OFFLOAD, "cpu_dram_gb": 2000}
+HYBRID_OFF = {"disable-hybrid-kv-cache-manager": True}
+
+# name -> (rule, verdict, deployment)
+FAULTS: dict[str, tuple[str, Verdict, dict[str, Any]]] = {
+    "more memory than is free": ("M1", Verdict.FAIL, {"flags": {"gpu-memory-utilization": 0.95}}),
+    "weights larger than the GPU": ("M2", Verdict.FAIL, {"topology": Topology(2), "concurrency": 4}),
+    "a million tokens do not fit": ("M3", Verdict.FAIL, {"topology": DP4}),
+    "length fitted to memory": (
+        "M4", Verdict.FAIL, {"topology": DP4, "flags": {"max-model-len": "auto"}}
+    ),
+    "windows kept like full history": ("M5", Verdict.FAIL, {"flags": HYBRID_OFF}),
+    "lanes that overflow the pool": ("M6", Verdict.WARN, {"topology": Topology(8), "concurrency": 64}),
+    "padded expert shards": ("M7", Verdict.WARN, {"topology": Topology(8)}),
+    "offload multiplied by ranks": (
+        "M8", Verdict.FAIL,
+        {"flags": {"kv-offloading-backend": "native", "kv-offloading-size": 1000}, "arm": BUDGET},
+    ),
+    "a list that ends too early": (
+        "G1", Verdict.FAIL, {"flags": {"compilation-config": {"cudagraph_capture_sizes": list(range(1, 17))}}}
+    ),
+    "list and maximum disagree": (
+        "G2", Verdict.FAIL,
+        {"flags": {"compilation-config": {"cudagraph_capture_sizes": [4, 8, 12]}, "max-cudagraph-capture-size": 128}},
+    ),
+    "decode-only graphs under data parallelism": (
+        "G3", Verdict.WARN, {"flags": {"compilation-config": {"cudagraph_mode": "FULL_DECODE_ONLY"}}}
+    ),
+    "layerwise transfer": (
+        "G4", Verdict.WARN,
+        {"flags": {"kv-transfer-config": {"kv_connector": "X", "kv_connector_extra_config": {"use_layerwise": True}}}},
+    ),
+    "a compile mode that is overridden": ("G6", Verdict.WARN, {"flags": {"compilation-config": {"mode": 3}}}),
+    "a typed acceptance length": (
+        "S1", Verdict.FAIL, {"flags": {"speculative-config": {**MTP3, "synthetic_acceptance_length": 3.2}}}
+    ),
+    "an accuracy run on prescribed text": ("S2", Verdict.FAIL, {"env": {"EVAL_ONLY": "true"}}),
+    "drafts changed apart from their length": (
+        "S3", Verdict.FAIL, {"flags": {"speculative-config": {**MTP3, "num_speculative_tokens": 2}}}
+    ),
+    "drafts that fill the step": ("S4", Verdict.FAIL, {"concurrency": 192, "flags": {"max-num-batched-tokens": 1024}}),
+    "a flag the image does not have": ("P1", Verdict.FAIL, {"flags": {"max-num-bached-tokens": 8192}}),
+    "a backend that refuses the quantisation": ("P3", Verdict.FAIL, {"flags": {"moe-backend": "cutlass"}}),
+    "another layout than the search space": ("P4", Verdict.FAIL, {"flags": {"enable-expert-parallel": False}}),
+    "an unknown variable": ("P6", Verdict.WARN, {"env": {"VLLM_RPC_TIMEOUT": "1"}}),
+    "no tuning table for the ranks": (
+        "T1", Verdict.FAIL,
+        {"topology": DP4, "flags": {"moe-backend": "flydsl"}, "tables": (table(),), "tables_given": True},
+    ),
+    "fp8 dispatch without rows": ("T2", Verdict.FAIL, {"flags": {"moe-backend": "mega_moe"}, "tables": (table(),)}),
+    "rows far from the load": (
+        "T3", Verdict.WARN, {"flags": {"moe-backend": "flydsl"}, "tables": (table(sizes=(8, 8192)),)}
+    ),
+    "lossy combine": ("T4", Verdict.WARN, {"flags": {"moe-backend": "mega_moe"}, "tables": (table(dtype="fp8_ocp"),)}),
+    "sessions spread over ranks": ("R1", Verdict.WARN, {"router": router(policy="round_robin")}),
+    "half the ranks idle": ("R2", Verdict.FAIL, {"router": router(intra_node_data_parallel_size="4")}),
+    "a router without patience": ("R3", Verdict.FAIL, {"router": router(request_timeout_secs="600")}),
+    "retries that hide errors": ("R4", Verdict.WARN, {"router": router(disable_retries=None)}),
+    "two services on one port": ("R5", Verdict.FAIL, {"flags": {"port": 8888}, "router": [*ROUTER, "--port", "8888"]}),
+    "an offload without its server": (
+        "O1", Verdict.FAIL,
+        {"flags": {"kv-transfer-config": {"kv_connector": "LMCacheMPConnector"}}, "arm": {"kv_offloading": "dram"}},
+    ),
+    "an offload that turns itself off": (
+        "O2", Verdict.FAIL,
+        {"flags": {"kv-offloading-size": 100, "no-enable-prefix-caching": True}, "arm": BUDGET},
+    ),
+    "an image that moves": ("C3", Verdict.WARN, {"image": "vllm/vllm-openai-rocm:latest"}),
+}  # fmt: skip
+
+
+def broken(name: str) -> Subject:
+    """The deployment with every start and dump on record that a sound one would have."""
+    rule, _, how = FAULTS[name]
+    subject = make(**{"topology": DP8, **how})
+    sound = make(**{"topology": DP8, **{k: v for k, v in how.items() if k not in ("flags", "env")}})
+    taken = 10.76
+    ready = known(sound, taken)
+    dump = ready.known.dumps[0]
+    if rule not in ("P1", "P6"):  # the dump knows all the words but the one at fault
+        words = {f.written: None for f in subject.launches[0].flags.values()} | {
+            f"--{f.name}": None for f in subject.launches[0].flags.values()
+        }
+        dump = replace(dump, options={**(dump.options or {}), **words}, env=frozenset(subject.launches[0].env))
+    return replace(subject, known=replace(subject.known, observations=ready.known.observations, dumps=(dump,)))
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_each_fault_is_caught_by_its_rule(name: str) -> None:
+    rule, worst, _ = FAULTS[name]
+    subject = broken(name)
+    assert verdict(subject, rule) is worst, [j.finding for j in report(subject).judged if j.finding.rule == rule]
+    found = [j.finding for j in report(subject).judged if j.finding.rule == rule and j.finding.verdict is worst]
+    assert all(item.where for item in found), "a finding says where"
+
+
+def test_there_are_at_least_twenty() -> None:
+    assert len(FAULTS) >= 20
+    assert len({rule for rule, _, _ in FAULTS.values()}) >= 20
+
+
+def test_a_router_that_is_named_but_not_started() -> None:
+    subject = make(arm={"router": Component("vllm-router", "0.1.14")})
+    assert verdict(subject, "R1") is Verdict.FAIL
+    assert verdict(make(arm={"router": Component("vllm-router")}, router=ROUTER), "R6") is Verdict.UNKNOWN
+
+
+def test_a_store_that_is_not_waited_for() -> None:
+    flags = {"kv-transfer-config": {"kv_connector": "LMCacheMPConnector"}}
+    store = service("lmcache", ["lmcache", "server"], role="cache")
+    late = make(flags=flags, arm={"kv_offloading": "dram"}, services=(store,))
+    ready = make(flags=flags, arm={"kv_offloading": "dram"}, services=(store,), after=("lmcache",))
+    assert (verdict(late, "O1"), verdict(ready, "O1")) == (Verdict.WARN, Verdict.PASS)
+
+
+SGLANG = {
+    "framework": "sglang", "image": "lmsysorg/sglang:v0.5.3", "model": "deepseek-ai/DeepSeek-R1", "precision": "fp8",
+    "runner": "b200", "free": 177.0,
+}  # fmt: skip
+
+
+def sglang(**flags: str) -> Subject:
+    usual = {
+        "tp": "8", "dp": "8", "enable-dp-attention": "", "ep-size": "8", "mem-fraction-static": "0.85",
+        "max-running-requests": "256", "cuda-graph-max-bs": "32", "chunked-prefill-size": "65536",
+    }  # fmt: skip
+    words = ["python", "-m", "sglang.launch_server", "--model-path", DSV4]
+    for name, value in {**usual, **flags}.items():
+        words += [f"--{name}"] + ([value] if value else [])
+    return make(DP8, argv=words, concurrency=64, **SGLANG)
+
+
+def test_sglang_limits_are_for_all_ranks() -> None:
+    launch = sglang().launches[0]
+    assert (launch.max_num_seqs, launch.budget, launch.topology) == (32, 8192, DP8)
+    assert verdict(sglang(), "G1") is Verdict.PASS
+    assert verdict(sglang(**{"cuda-graph-max-bs": "8"}), "G1") is Verdict.FAIL
+    assert verdict(sglang(), "M3") is Verdict.PASS
+    assert verdict(sglang(**{"mem-fraction-static": "0.5"}), "M3") is Verdict.FAIL
+
+
+def test_engines_without_rules_are_unknown() -> None:
+    subject = make(framework="trt", image="nvcr.io/nvidia/tensorrt-llm:1.3.0")
+    assert verdict(subject, "P0") is Verdict.UNKNOWN
+    words = ["python", "-m", "atom", "--model", DSV4, "--tensor-parallel-size", "8"]
+    atom = make(Topology(8), framework="atom", image="rocm/atom:v0.1.4", argv=words)
+    assert verdict(atom, "G1") is Verdict.UNKNOWN
+
+
+def test_a_fixed_length_cell_needs_only_its_lengths() -> None:
+    scenario = Scenario("fixed-seq-len", isl=1024, osl=1024)
+    subject = make(Topology(4, ep=4, dp_attn=True), scenario=scenario, concurrency=8)
+    assert (subject.workload.longest, subject.workload.assumed, subject.workload.requests_per_lane) == (2048, False, 1)
+    assert ROCM in subject.cell.benchmark.image
+    assert items(["a"])[0] == Item("a")
