@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ridgeline.cli.main import VERBS, main
+from ridgeline.plan.checks import pages as check_pages
 from ridgeline.results.metrics import page as metrics_page
 from ridgeline.spec import reference as config_page
 
@@ -49,6 +50,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/cli.md": command_line,
     "reference/config.md": config_page.text,
     "reference/metrics.md": metrics_page.render,
+    **check_pages.PAGES,
 }
 
 

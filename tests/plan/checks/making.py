@@ -181,3 +181,6 @@ def findings(subject: Subject, rule: str) -> list[Finding]:
 def verdict(subject: Subject, rule: str) -> Verdict:
     """The worst that a rule says."""
     return max((item.verdict for item in findings(subject, rule)), key=lambda v: v.rank)
+
+
+DP8_FREE: dict[str, Any] = {"flags": {"gpu-memory-utilization": 0.95}}

@@ -1,0 +1,155 @@
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from ridgeline.cli.main import main
+from ridgeline.core.deployment import Deployment, Item, Service
+from ridgeline.core.where import Where
+from ridgeline.recipes import registry
+
+SPACE = """\
+dsv4-fp4-mi355x-vllm-agentic-mtp:
+  image: vllm/vllm-openai-rocm:v0.26.0
+  model: deepseek-ai/DeepSeek-V4-Pro
+  model-prefix: dsv4
+  runner: cluster:mi355x-amds
+  precision: fp4
+  framework: vllm
+  multinode: false
+  scenarios:
+    agentic-coding:
+    - search-space:
+      - { tp: 4, ep: 4, dp-attn: true, kv-offloading: none, spec-decoding: mtp, conc-list: [8, 16] }
+"""
+SCRIPT = """\
+#!/bin/sh
+vllm serve deepseek-ai/DeepSeek-V4-Pro \\
+  --data-parallel-size 4 --enable-expert-parallel \\
+  --gpu-memory-utilization 0.86 \\
+  --max-num-batched-tokens 16384 \\
+  --kv-cache-dtype fp8 --max-num-seqs 64 \\
+  --speculative-config '{"method":"mtp","num_speculative_tokens":3}'
+"""
+SEEN = {
+    "image": "vllm-0.26.0", "model": "deepseek-ai/DeepSeek-V4-Pro", "gpu": "MI355X", "topology": "DP4EP4",
+    "batched_tokens": 16384, "drafts": 3, "utilization": 0.86, "total_gib": 288, "weights_gib": 224.83, "kv_gib": 12.0,
+}  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A search space whose recipe is a script that lies beside it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "space.yaml").write_text(SPACE)
+    (tmp_path / "run.sh").write_text(SCRIPT)
+    (tmp_path / "seen.jsonl").write_text(json.dumps(SEEN) + "\n")
+
+    def write(*_: object) -> Deployment:
+        words = []
+        for line, text in enumerate((tmp_path / "run.sh").read_text().splitlines(), 1):
+            parts = text.rstrip("\\").replace("'", "").split()
+            words += [Item(word, Where("run.sh", line)) for word in parts if not word.startswith("#!")]
+        return Deployment((Service("engine", tuple(words)),), "engine", "m", "vllm", recipe="run.sh")
+
+    recipe = registry.Recipe("run.sh", write, framework="vllm")
+    monkeypatch.setattr("ridgeline.cli.preflight.deployment_of", lambda cell, facts, settings: recipe.write())
+    return tmp_path
+
+
+def check(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    code = main(["check", *argv])
+    done = capsys.readouterr()
+    return code, done.out, done.err
+
+
+def test_people_see_verdicts_arithmetic_and_hints(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = check(capsys, "space.yaml", "--observations", "seen.jsonl")
+    assert code == 1
+    assert "agentic/DP4EP4-mtp  fail     c8, c16" in out
+    assert "FAIL    M3  one request of 1,048,576 tokens does not fit: 24.06 GiB needed" in out
+    assert "hint: --gpu-memory-utilization" in out or "hint: --max-num-batched-tokens" in out
+    assert out.endswith("2 cells: 2 fail\n")
+    assert "PASS" not in out
+    assert "PASS" in check(capsys, "space.yaml", "-v")[1]
+
+
+def test_machines_get_one_object_a_cell(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = check(capsys, "space.yaml", "--json", "--cells", "*/c8", "--observations", "seen.jsonl")
+    (cell,) = [json.loads(line) for line in out.splitlines()]
+    assert (code, cell["verdict"]) == (1, "fail")
+    memory = next(item for item in cell["findings"] if item["rule"] == "M3")
+    assert memory["changes"][0]["service"] == "engine"
+    assert any(item["name"] == "weights_gib" for item in cell["expectations"])
+
+
+def test_sarif_and_annotations(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = check(capsys, "space.yaml", "--sarif", "--observations", "seen.jsonl")
+    run = json.loads(out)["runs"][0]
+    found = next(item for item in run["results"] if item["ruleId"] == "M3")
+    assert found["level"] == "error"
+    assert found["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "run.sh"
+    assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} >= {"M1", "G1", "C3"}
+    _, out, _ = check(capsys, "space.yaml", "--github", "--observations", "seen.jsonl")
+    line = next(line for line in out.splitlines() if "title=M3 fail" in line)
+    assert line.startswith("::error file=run.sh,line=5,") and "16384" in (folder / "run.sh").read_text().splitlines()[4]
+
+
+def test_a_fix_is_shown_and_only_applied_when_asked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (folder / "run.sh").read_bytes()
+    code, out, err = check(capsys, "space.yaml", "--fix", "--observations", "seen.jsonl")
+    assert "+++ b/run.sh" in out
+    assert (folder / "run.sh").read_bytes() == before
+    assert code == 0, err
+    code, _, err = check(capsys, "space.yaml", "--fix", "--apply", "--observations", "seen.jsonl")
+    after = (folder / "run.sh").read_bytes()
+    changed = [line for line in zip(before.splitlines(), after.splitlines(), strict=True) if line[0] != line[1]]
+    assert len(changed) == 1 and "wrote run.sh" in err
+    code, out, _ = check(capsys, "space.yaml", "--json", "--observations", "seen.jsonl")
+    rules = {item["rule"]: item["verdict"] for item in json.loads(out.splitlines()[0])["findings"]}
+    assert rules["M3"] == "pass"
+
+
+def test_waivers_and_fleets_of_the_settings(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "ridgeline.yaml").write_text(
+        "waivers:\n- {rule: M3, cells: '*', reason: being mended, until: 2199-01-01}\n"
+        "fleets:\n  cluster:mi355x-amds: {gpu: mi355x, gpus-per-node: 8}\n"
+    )
+    code, out, _ = check(
+        capsys,
+        "space.yaml",
+        "--settings",
+        "ridgeline.yaml",
+        "--json",
+        "--cells",
+        "*/c8",
+        "--observations",
+        "seen.jsonl",
+    )
+    found = {item["rule"]: item for item in json.loads(out)["findings"]}
+    assert code == 0
+    assert found["M3"]["waived"] == {"reason": "being mended", "until": "2199-01-01"}
+    assert found["M1"]["verdict"] == "unknown"
+
+
+def test_explanations(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = check(capsys, "--explain", "g1")
+    assert code == 0 and out.startswith("G1  Decode batches have graphs") and "Example" in out
+    code, _, err = check(capsys, "--explain", "X9")
+    assert code == 2 and "M1, M2" in err
+
+
+def test_wrong_usage_and_unknown_models(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(capsys)[0] == 2
+    assert check(capsys, "space.yaml", "--apply")[0] == 2
+    (folder / "space.yaml").write_text(SPACE.replace("deepseek-ai/DeepSeek-V4-Pro", "org/nobody-knows"))
+    code, _, err = check(capsys, "space.yaml")
+    assert code == 2 and "no facts about model `org/nobody-knows`" in err and "space.yaml:" in err
+
+
+def test_a_python_without_an_engine_cannot_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = check(capsys, "--probe", sys.executable)
+    assert code == 3 and "neither vllm nor sglang" in err
+    code, _, err = check(capsys, "--probe", "/nowhere/python")
+    assert code == 3 and "could not be asked" in err
