@@ -24,7 +24,7 @@ EVALS = {
 
 
 class Job(NamedTuple):
-    """`inputs`: what the job is started with, beyond its row's own fields where they differ. Minutes until it is cut."""
+    """`inputs`: what it is started with where that differs from its row. `minutes`: until it is cut."""
 
     row: Row
     inputs: Mapping[str, Any]

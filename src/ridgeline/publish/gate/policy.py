@@ -64,7 +64,8 @@ class Paths:
 
 @dataclass(frozen=True, slots=True)
 class SignOff:
-    """Who signs and how. `template`: words that each name an item of the template; `eval_bar`: task -> least score."""
+    """Who signs and how. `template`: words that each name an item of the template; `eval_bar`: task -> least score.
+    Job patterns match names in lower case."""
 
     phrase: str
     status: str
@@ -72,6 +73,10 @@ class SignOff:
     eval_bar: Mapping[str, float]
     upstream_images: Mapping[str, tuple[str, ...]]
     first_engines: tuple[str, ...]
+    throughput_jobs: tuple[str, ...]
+    eval_jobs: tuple[str, ...]
+    aggregators: tuple[str, ...]
+    recipe_links: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +233,10 @@ def _sign_off(raw: Mapping[str, Any]) -> SignOff:
         MappingProxyType({name: float(value) for name, value in (raw.get("eval-bar") or {}).items()}),
         MappingProxyType({name: tuple(images) for name, images in (raw.get("upstream-images") or {}).items()}),
         tuple(raw.get("first-engines") or ()),
+        tuple(raw["jobs"]["throughput"]),
+        tuple(raw["jobs"]["evals"]),
+        tuple(raw["jobs"].get("aggregators") or ()),
+        tuple(raw.get("recipe-links") or ()),
     )
 
 

@@ -84,6 +84,14 @@ RUNS = Table(
         Field("metadata", NAME, "artifact that holds the selection", required=True),
     ),
 )
+JOBS = Table(
+    "the jobs",
+    (
+        Field("throughput", _PATTERNS, "names of jobs that measure, in lower case", required=True),
+        Field("evals", _PATTERNS, "names of jobs that evaluate", required=True),
+        Field("aggregators", _PATTERNS, "names of jobs that only gather", nullable=True),
+    ),
+)
 SIGN_OFF = Table(
     "the sign-off",
     (
@@ -98,6 +106,8 @@ SIGN_OFF = Table(
             nullable=True,
         ),
         Field("first-engines", _NAMES, "engines that must exist before others", nullable=True),
+        Field("jobs", schema.mapping(JOBS), "what counts as really executed", required=True),
+        Field("recipe-links", _PATTERNS, "addresses where recipes are published", nullable=True),
     ),
 )
 TWINS = Table(

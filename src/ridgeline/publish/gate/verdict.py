@@ -89,14 +89,14 @@ def as_json(gate: Gate) -> dict[str, Any]:
             "priority": gate.priority,
         },
         "remarks": [_remark(one) for one in gate.remarks],
-        "annotations": annotations(gate.remarks),
+        "annotations": line_annotations(gate.remarks),
         "sign_off": None if gate.sign_off is None else gate.sign_off.as_json(),
         "performance": None if gate.performance is None else gate.performance.as_json(),
         "not_looked_at": dict(gate.unlooked),
     }
 
 
-def annotations(remarks: tuple[Remark, ...]) -> list[dict[str, Any]]:
+def line_annotations(remarks: tuple[Remark, ...]) -> list[dict[str, Any]]:
     """Remarks about lines of files, in the shape of GitHub's check-run annotations."""
     return [
         {

@@ -1,0 +1,242 @@
+"""What is read from GitHub, as frozen values, and the few things written to it.
+
+Fields are read by GitHub's documented schema and checked like an event's: an answer that does not fit is a failure of
+the environment, never a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from ridgeline.core.errors import EnvironmentFailed, InputError
+from ridgeline.publish.forge.event import Comment, PullRequest, Reader, comment_of, pull_of
+from ridgeline.publish.forge.transport import Transport
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowRun:
+    """A run of a workflow. `conclusion` None while it runs. `pulls`: pull requests it is listed under."""
+
+    id: int
+    attempt: int
+    event: str
+    status: str
+    conclusion: str | None
+    path: str
+    head_sha: str
+    head_branch: str
+    created_at: str
+    url: str
+    pulls: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """An artifact of a run."""
+
+    id: int
+    name: str
+    expired: bool
+    expires_at: str
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LabelEvent:
+    """A label put on (`labeled`) or taken off (`unlabeled`) at an ISO time."""
+
+    action: str
+    label: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobRun:
+    """A job of a run. `steps`: whether any step of it was really executed."""
+
+    name: str
+    conclusion: str | None
+    steps: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRun:
+    """A check on a commit."""
+
+    name: str
+    status: str
+    conclusion: str | None
+
+
+class GitHub:
+    """One repository (`organisation/name`, already checked) behind a transport."""
+
+    def __init__(self, transport: Transport, repository: str) -> None:
+        self._transport = transport
+        self.repository = repository
+
+    def pull(self, number: int) -> PullRequest | None:
+        answer = self._transport.one(self._path(f"pulls/{number}"))
+        if answer is None:
+            return None
+        return _read(answer, lambda read: pull_of(read))
+
+    def commits(self, number: int) -> tuple[str, ...]:
+        """Commit ids of a pull request, oldest first."""
+        items = self._transport.pages(self._path(f"pulls/{number}/commits"))
+        return tuple(_read(item, lambda read: read.sha("sha")) for item in items)
+
+    def comments(self, number: int) -> tuple[Comment, ...]:
+        """Comments of the conversation, oldest first."""
+        items = self._transport.pages(self._path(f"issues/{number}/comments"))
+        return tuple(_read(item, lambda read: comment_of(read)) for item in items)
+
+    def label_events(self, number: int) -> tuple[LabelEvent, ...]:
+        """When labels came and went, oldest first."""
+        items = self._transport.pages(self._path(f"issues/{number}/events"))
+        return tuple(
+            _read(one, lambda read: LabelEvent(read.text("event"), read.text("label", "name"), read.text("created_at")))
+            for one in items
+            if isinstance(one, dict) and one.get("event") in ("labeled", "unlabeled")
+        )
+
+    def pulls_of(self, commit: str) -> tuple[PullRequest, ...]:
+        """Pull requests that a commit belongs to. They come without `merged`; a merge time stands for it."""
+        items = self._transport.pages(self._path(f"commits/{commit}/pulls"))
+        return tuple(_read(item, lambda read: pull_of(read)) for item in items)
+
+    def runs(self, branch: str, workflow: str) -> tuple[WorkflowRun, ...]:
+        """Completed pull-request runs of a workflow (its path) on a branch, newest first."""
+        name = quote(workflow.rsplit("/", 1)[-1], safe="")
+        items = self._transport.pages(
+            self._path(f"actions/workflows/{name}/runs"),
+            "workflow_runs",
+            branch=branch,
+            event="pull_request",
+            status="completed",
+        )
+        found = [_read(item, _run) for item in items]
+        return tuple(sorted(found, key=lambda run: (run.created_at, run.id), reverse=True))
+
+    def run(self, number: int) -> WorkflowRun | None:
+        answer = self._transport.one(self._path(f"actions/runs/{number}"))
+        return None if answer is None else _read(answer, _run)
+
+    def artifacts(self, run: int) -> tuple[Artifact, ...]:
+        items = self._transport.pages(self._path(f"actions/runs/{run}/artifacts"), "artifacts")
+        return tuple(_read(item, _artifact) for item in items)
+
+    def jobs(self, run: int) -> tuple[JobRun, ...]:
+        """Jobs of a run's latest attempt."""
+        items = self._transport.pages(self._path(f"actions/runs/{run}/jobs"), "jobs")
+        return tuple(_read(item, _job) for item in items)
+
+    def checks(self, commit: str) -> tuple[CheckRun, ...]:
+        items = self._transport.pages(self._path(f"commits/{commit}/check-runs"), "check_runs")
+        return tuple(
+            _read(
+                one,
+                lambda read: CheckRun(
+                    read.text("name"), read.text("status"), read.text("conclusion", optional=True) or None
+                ),
+            )
+            for one in items
+        )
+
+    def permission(self, login: str) -> str:
+        """`admin`, `maintain`, `write`, `triage`, `read` or `none`."""
+        answer = self._transport.one(self._path(f"collaborators/{quote(login, safe='')}/permission"))
+        if answer is None:
+            return "none"
+        return _read(answer, lambda read: read.text("role_name", optional=True) or read.text("permission"))
+
+    # Writing
+
+    def post_comment(self, number: int, body: str) -> None:
+        self._transport.send("POST", self._path(f"issues/{number}/comments"), {"body": body})
+
+    def update_comment(self, comment: int, body: str) -> None:
+        self._transport.send("PATCH", self._path(f"issues/comments/{comment}"), {"body": body})
+
+    def keep_comment(self, number: int, marker: str, body: str, *, author: str | None = None) -> None:
+        """One comment that holds `marker`: the newest one is rewritten, else one is posted. Only comments of `author`,
+        or of bots, count: anyone may write a marker."""
+        mine = [
+            one
+            for one in self.comments(number)
+            if marker in one.body and (one.author == author if author else one.author.endswith("[bot]"))
+        ]
+        if mine:
+            self.update_comment(mine[-1].id, body)
+        else:
+            self.post_comment(number, body)
+
+    def set_status(self, commit: str, context: str, state: str, description: str) -> None:
+        """A commit status; `state` is success, failure or pending."""
+        body = {"state": state, "context": context, "description": description[:140]}
+        self._transport.send("POST", self._path(f"statuses/{commit}"), body)
+
+    def dispatch(self, workflow: str, ref: str, inputs: dict[str, str]) -> None:
+        """Start a workflow that is started by hand."""
+        name = quote(workflow.rsplit("/", 1)[-1], safe="")
+        self._transport.send("POST", self._path(f"actions/workflows/{name}/dispatches"), {"ref": ref, "inputs": inputs})
+
+    def _path(self, rest: str) -> str:
+        return f"repos/{self.repository}/{rest}"
+
+
+def _run(read: Reader) -> WorkflowRun:
+    listed = read.at("pull_requests")
+    numbers = [one.get("number") for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    return WorkflowRun(
+        id=read.whole("id"),
+        attempt=read.whole("run_attempt") if read.at("run_attempt") is not None else 1,
+        event=read.text("event"),
+        status=read.text("status"),
+        conclusion=read.text("conclusion", optional=True) or None,
+        path=read.text("path").partition("@")[0],
+        head_sha=read.sha("head_sha"),
+        head_branch=read.text("head_branch", optional=True),
+        created_at=read.text("created_at"),
+        url=read.text("html_url", optional=True),
+        pulls=tuple(number for number in numbers if isinstance(number, int)),
+    )
+
+
+def _artifact(read: Reader) -> Artifact:
+    size = read.at("size_in_bytes")
+    return Artifact(
+        id=read.whole("id"),
+        name=read.text("name"),
+        expired=read.flag("expired"),
+        expires_at=read.text("expires_at", optional=True),
+        size=size if isinstance(size, int) else 0,
+    )
+
+
+def _job(read: Reader) -> JobRun:
+    steps: Any = read.at("steps")
+    executed = isinstance(steps, list) and any(
+        isinstance(step, dict) and step.get("conclusion") == "success" for step in steps
+    )
+    return JobRun(read.text("name"), read.text("conclusion", optional=True) or None, executed)
+
+
+def _read(answer: Any, make: Callable[[Reader], T]) -> T:
+    read = Reader(answer, "GitHub's answer")
+    value = make(read)
+    try:
+        read.finish()
+    except InputError as error:
+        raise EnvironmentFailed(f"GitHub answered something unexpected: {error}") from error
+    return value
+
+
+def newest_first(comments: Iterable[Comment]) -> list[Comment]:
+    """Comments by time, then id, newest first."""
+    return sorted(comments, key=lambda one: (one.at, one.id), reverse=True)

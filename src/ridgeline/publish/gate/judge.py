@@ -1,0 +1,362 @@
+"""The whole gate: one event, one checkout, one policy → one `Gate`. Git is read; nothing else is touched.
+
+What lies outside (preflight of cells and scripts, GitHub, results) comes in as functions and values, or is left out and
+then named in the verdict as not looked at.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ridgeline.core.cell import Cell
+from ridgeline.core.errors import InputError, Problem, RidgelineError
+from ridgeline.core.where import Where
+from ridgeline.plan.priority import Context, score
+from ridgeline.publish.changelog.contract import Change as ChangelogChange
+from ridgeline.publish.changelog.expansion import MasterConfigs
+from ridgeline.publish.changelog.links import Links
+from ridgeline.publish.changelog.output import as_object
+from ridgeline.publish.changelog.refusal import ChangelogRefused
+from ridgeline.publish.changelog.repository import Repository, diff
+from ridgeline.publish.changelog.selection import Modifiers, Selection, matching, select
+from ridgeline.publish.forge.event import Comment, Event, PullRequest
+from ridgeline.publish.forge.github import JobRun
+from ridgeline.publish.gate import cells as cells_
+from ridgeline.publish.gate import signoff
+from ridgeline.publish.gate.change import Change, head_message, read_change
+from ridgeline.publish.gate.decision import Decision, Situation, decide, sweep_labels
+from ridgeline.publish.gate.jobs import Jobs, jobs_of
+from ridgeline.publish.gate.owners import Owners
+from ridgeline.publish.gate.performance import Performance
+from ridgeline.publish.gate.policy import GatePolicy
+from ridgeline.publish.gate.rule import Remark, Severity, of_problem, remark
+from ridgeline.publish.gate.rules import changelog, configs, language, scripts
+from ridgeline.publish.gate.verdict import Gate
+from ridgeline.spec.config import Entry
+from ridgeline.spec.policy import Policy as PriorityPolicy
+from ridgeline.spec.runners import load_runners_text
+
+Preflight = Callable[[Sequence[Cell], Mapping[str, bytes]], Iterable[Remark]]
+"""Cells that the change concerns and changed launch scripts (path -> bytes) → remarks, with places in the checkout."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What comes from outside the checkout. None: not there; the verdict says so."""
+
+    today: datetime.date
+    priority: PriorityPolicy
+    preflight: Preflight | None = None
+    comments: Sequence[Comment] | None = None
+    commits: Sequence[str] | None = None
+    jobs: Mapping[str, Sequence[JobRun]] | None = None
+    evals: Sequence[Mapping[str, Any]] | None = None
+    reuse_authorised: bool = False
+    performance: Callable[[Sequence[Cell]], Performance | None] | None = None
+    golden: Callable[[Entry], Mapping[int, float]] = field(default=lambda entry: {})
+    missing: Mapping[str, str] = field(default_factory=dict)  # part -> why it is not there
+
+
+@dataclass(frozen=True, slots=True)
+class _Revision:
+    """The master configs of one commit, and the bytes of the changelog."""
+
+    configs: configs.Configs
+    master: MasterConfigs
+    log: bytes
+
+
+def judge_pull(event: Event, repository: Repository, policy: GatePolicy, around: Surroundings) -> Gate:
+    """Judge the pull request of an event. Raises InputError when its commits are not in the checkout, or the base's
+    own configs do not load."""
+    pull = event.pull
+    if pull is None:
+        raise InputError([Problem("the event holds no pull request")])
+    base, head = (_commit(repository, sha, which) for sha, which in ((pull.base_sha, "base"), (pull.head_sha, "head")))
+    change = read_change(repository, base, head)
+    remarks: list[Remark] = [
+        *_labels(pull, policy),
+        *language.two_languages(pull.title, pull.body, pull.author, policy),
+    ]
+    remarks += language.twins(change, policy)
+    unlooked = dict(around.missing)
+    if change.incomplete:
+        unlooked["files"] = change.incomplete
+    remarks += [
+        remark("P50", f"not looked at: {file.unread}", Where(file.path))
+        for file in change.files.values()
+        if file.unread
+    ]
+    before = _revision(repository, base, policy, " (base)")
+    after, broken = _head(repository, head, policy)
+    remarks += broken
+    keys = configs.changed_keys(before.configs.entries, after.configs.entries) if after else ()
+    log = _judge_log(repository, change, before, after, pull, policy, remarks) if after else None
+    additions = log.additions if log else ()
+    if after:
+        remarks += _config_rules(keys, before, after, change, policy, around)
+        if not additions and not any(one.rule in ("P02", "P03", "P04", "P05") for one in remarks):
+            remarks += configs.without_changelog(keys, after.configs, before.configs, policy)
+    found = scripts.scripts(change, policy)
+    for script in found:
+        remarks += scripts.all_rules(script)
+    remarks += scripts.patches(change, policy, found, pull.number, pull.body)
+    remarks += configs.generator(change, policy)
+    decision = decide(_situation(event, pull, repository, head, change, policy, remarks, around), policy)
+    selected = _select(additions, before, after, decision, pull, policy, remarks) if after and additions else None
+    gate = _Selected.of(selected, after, base, head, decision, policy) if after else _Selected()
+    if around.preflight is not None and after:
+        remarks += _preflight(around.preflight, keys, gate.planned_cells, found, after, change, remarks)
+    facts = signoff.Facts(
+        pull=pull,
+        change=change,
+        changed={key: after.configs.entries[key] for key in keys if key in after.configs.entries} if after else {},
+        entries=after.configs.entries if after else {},
+        additions=additions,
+        remarks=remarks,
+        scripts=found,
+        sign=signoff.asked(around.comments, policy) if around.comments is not None else None,
+        owners=_owners(repository, base, policy),
+        comments=around.comments,
+        commits=around.commits,
+        jobs=around.jobs,
+        evals=around.evals,
+        golden=around.golden,
+    )
+    priority = _priority(gate, pull, event, around)
+    return Gate(
+        repository=event.repository,
+        number=pull.number,
+        base=base,
+        head=head,
+        decision=decision,
+        remarks=tuple(sorted(remarks, key=lambda one: one.severity.rank)),
+        additions=len(additions),
+        corrections=len(log.corrections) if log else 0,
+        cells=gate.cells,
+        hours=cells_.gpu_hours(gate.cells) if gate.jobs else None,
+        jobs=gate.jobs,
+        priority=priority,
+        sign_off=signoff.judge(facts, policy),
+        performance=around.performance(gate.planned_cells) if around.performance and gate.cells else None,
+        unlooked=unlooked,
+    )
+
+
+def _commit(repository: Repository, sha: str, which: str) -> str:
+    try:
+        return repository.commit(sha)
+    except InputError as error:
+        hint = "check out the whole history: `fetch-depth: 0`, and the pull request's head"
+        raise InputError([Problem(f"the {which} commit {sha} is not in this checkout", hint=hint)]) from error
+
+
+def _files(repository: Repository, commit: str, policy: GatePolicy, mark: str) -> list[tuple[str, bytes]]:
+    found = [(name, repository.find(commit, name)) for name in policy.paths.configs]
+    return [(f"{name}{mark}", data) for name, data in found if data is not None]
+
+
+def _master(repository: Repository, commit: str, read: configs.Configs, policy: GatePolicy, mark: str) -> MasterConfigs:
+    runners = repository.find(commit, policy.paths.runners)
+    name = f"{policy.paths.runners}{mark}"
+    return MasterConfigs(read.entries, None if runners is None else load_runners_text(runners, name))
+
+
+def _revision(repository: Repository, commit: str, policy: GatePolicy, mark: str) -> _Revision:
+    read = configs.read_configs(_files(repository, commit, policy, mark))
+    log = repository.find(commit, policy.paths.changelog) or b""
+    return _Revision(read, _master(repository, commit, read, policy, mark), log)
+
+
+def _head(repository: Repository, commit: str, policy: GatePolicy) -> tuple[_Revision | None, list[Remark]]:
+    try:
+        return _revision(repository, commit, policy, ""), []
+    except InputError as error:
+        return None, [of_problem("P07", problem) for problem in error.problems]
+
+
+def _labels(pull: PullRequest, policy: GatePolicy) -> Iterable[Remark]:
+    several = sweep_labels(pull.labels, policy)
+    if len(several) > 1:
+        yield remark("P06", f"sweep labels {', '.join(f'`{name}`' for name in several)} are on at once")
+
+
+def _judge_log(
+    repository: Repository,
+    change: Change,
+    before: _Revision,
+    after: _Revision,
+    pull: PullRequest,
+    policy: GatePolicy,
+    remarks: list[Remark],
+) -> ChangelogChange | None:
+    """The changelog's change against the base's tip, when it is valid."""
+    if before.log == after.log:
+        return None
+    file = policy.paths.changelog
+    validated, found = changelog.judge(
+        before.log,
+        after.log,
+        diff(before.log, after.log),
+        Links.of(pull.number, policy.repository),
+        after.master,
+        lambda: before.master,
+        file,
+        behind=not repository.contains(change.head, change.base),
+    )
+    remarks += found
+    return validated.change if validated else None
+
+
+def _config_rules(
+    keys: Sequence[str],
+    before: _Revision,
+    after: _Revision,
+    change: Change,
+    policy: GatePolicy,
+    around: Surroundings,
+) -> Iterable[Remark]:
+    old = before.configs.entries
+    yield from configs.images(keys, old, after.configs, policy)
+    yield from configs.keys(keys, old, after.configs)
+    yield from configs.deprecated(keys, after.configs, policy, around.today)
+
+
+def _situation(
+    event: Event,
+    pull: PullRequest,
+    repository: Repository,
+    head: str,
+    change: Change,
+    policy: GatePolicy,
+    remarks: Sequence[Remark],
+    around: Surroundings,
+) -> Situation:
+    invalid = ("P02", "P03", "P04", "P05", "P07")
+    return Situation(
+        action=event.action,
+        changed_label=event.changed_label,
+        labels=pull.labels,
+        draft=pull.draft,
+        fork=pull.fork,
+        reuse_authorised=around.reuse_authorised,
+        head_message=head_message(repository, head),
+        changelog_valid=not any(one.rule in invalid for one in remarks),
+        touches_changelog=policy.paths.changelog in change.files,
+    )
+
+
+def _select(
+    additions: Sequence[Any],
+    before: _Revision,
+    after: _Revision,
+    decision: Decision,
+    pull: PullRequest,
+    policy: GatePolicy,
+    remarks: list[Remark],
+) -> Selection | None:
+    modifiers = Modifiers(decision.all_evals, decision.evals_only, decision.trimmed)
+    try:
+        return select(additions, after.master, lambda: before.master, modifiers, policy.paths.changelog)
+    except (ChangelogRefused, InputError) as refused:
+        rule = "P03" if isinstance(refused, ChangelogRefused) else "P07"
+        remarks += [of_problem(rule, problem) for problem in refused.problems]
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Selected:
+    cells: tuple[Any, ...] = ()
+    jobs: Jobs | None = None
+    rows: tuple[Mapping[str, Any], ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        selection: Selection | None,
+        after: _Revision,
+        base: str,
+        head: str,
+        decision: Decision,
+        policy: GatePolicy,
+    ) -> _Selected:
+        if selection is None:
+            return cls()
+        names = dict.fromkeys(
+            key
+            for entry in selection.entries
+            for pattern in entry.config_keys
+            for key in matching(pattern, after.configs.entries)
+        )
+        planned = cells_.planned(
+            selection.throughput, selection.evals, list(names), after.configs.entries, after.master.runners
+        )
+        output = as_object(selection, base, head)
+        return cls(planned, jobs_of(output, decision, policy), (*selection.throughput, *selection.evals))
+
+    @property
+    def planned_cells(self) -> list[Cell]:
+        return [one.cell for one in self.cells]
+
+
+def _preflight(
+    preflight: Preflight,
+    keys: Sequence[str],
+    selected: Sequence[Cell],
+    found: Sequence[scripts.Script],
+    after: _Revision,
+    change: Change,
+    before: Sequence[Remark],
+) -> list[Remark]:
+    """Remarks about the selected cells and those of changed configs, each at a changed line where there is one."""
+    from ridgeline.plan.expand import cells as expand
+    from ridgeline.plan.filters import Filters
+
+    alive = tuple(key for key in keys if key in after.configs.entries)
+    try:
+        concerned = list(expand(after.configs.entries, after.master.runners, Filters(keys=alive))) if alive else []
+        concerned = list(dict.fromkeys([*selected, *concerned]))
+        said = preflight(concerned, {script.file.path: script.file.after or b"" for script in found})
+        return [_placed(one, after, change) for one in said]
+    except RidgelineError as error:
+        problems = error.problems if isinstance(error, InputError) else (Problem(error.message),)
+        return [
+            remark("P50", f"preflight: {problem.message}", problem.where, hint=problem.hint) for problem in problems
+        ]
+
+
+def _placed(one: Remark, after: _Revision, change: Change) -> Remark:
+    """The same remark at the nearest changed line of its entry, when its own line is not part of the change."""
+    place = one.where
+    if place is None or not place.line or place.file not in change.files or change.touched(place.file, place.line):
+        return one
+    entries = sorted(entry.where.line for entry in after.configs.entries.values() if entry.where.file == place.file)
+    start = max((line for line in entries if line <= place.line), default=0)
+    end = min((line for line in entries if line > place.line), default=1 << 30)
+    near = [line for line in change.files[place.file].added_lines if start <= line < end]
+    if not entries or not near:
+        return one
+    line = min(near, key=lambda number: (abs(number - place.line), number))
+    return Remark(one.rule, one.severity, one.message, Where(place.file, line), one.hint, one.arithmetic, one.subjects)
+
+
+def _owners(repository: Repository, base: str, policy: GatePolicy) -> Owners | None:
+    """Read at the base: a change must not choose its own reviewers."""
+    for name in policy.paths.owners:
+        data = repository.find(base, name)
+        if data is not None:
+            return Owners.read(data.decode("utf-8", "replace"))
+    return None
+
+
+def _priority(gate: _Selected, pull: PullRequest, event: Event, around: Surroundings) -> str | None:
+    if not gate.rows:
+        return None
+    context = Context("pull_request", pull.labels, None, pull.number)
+    return str(max(score(row, around.priority, context) for row in gate.rows))
+
+
+__all__ = ["Preflight", "Severity", "Surroundings", "judge_pull"]
