@@ -1,0 +1,1 @@
+"""The lint rules, a module a family."""
