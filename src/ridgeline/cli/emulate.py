@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from ridgeline import __version__
 from ridgeline.core.errors import InputError, Problem
 
 
@@ -41,6 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--port-file", type=Path, help="file that receives the port once listening")
     add("--speed", type=float, default=1.0, help="simulated seconds per real second (default 1)")
     add("--seed", type=int, default=0)
+    add("--fault", action="append", default=[], metavar="KIND[=N]", help="seed a defect, to see that runs notice it")
     return parser
 
 
@@ -58,8 +60,12 @@ def run(argv: list[str]) -> int | None:
     from ridgeline.core.topology import Topology
     from ridgeline.engine.memory import memory_of, startup_lines
     from ridgeline.engine.options import options_from
+    from ridgeline.simulate.costparams import parameters_for
     from ridgeline.simulate.engine import engine_of
+    from ridgeline.simulate.faults import degraded, parse_faults, seed_faults
+    from ridgeline.simulate.graphlog import CountedSteps, capture_lines, configuration_line, step_table
 
+    faults = parse_faults(given.fault)
     options = options_from(
         given.model,
         given.gpu,
@@ -79,10 +85,13 @@ def run(argv: list[str]) -> int | None:
         router=given.router,
         seed=given.seed,
     )
+    options = degraded(options, faults)
     memory = memory_of(options)
     engine = engine_of(options, memory=memory)
-    for line in startup_lines(options, memory):
-        sys.stderr.write(f"INFO {line}\n")
+    seed_faults(engine, faults)
+    engine.price = steps = CountedSteps(options, parameters_for(options.gpu.name, options.engine))
+    ladder = steps.ladder
+    _say([configuration_line(options, ladder, __version__), *startup_lines(options, memory), *capture_lines(ladder)])
 
     import gc
 
@@ -104,4 +113,10 @@ def run(argv: list[str]) -> int | None:
             seed=given.seed,
         )
     )
+    _say(step_table(steps.ran))
     return 0
+
+
+def _say(lines: list[str]) -> None:
+    """Log lines, as an engine does."""
+    sys.stderr.write("".join(f"INFO {line}\n" for line in lines))

@@ -141,10 +141,11 @@ class Supervisor:
             return error.message
         return None
 
-    def url(self, service: str | None = None) -> str:
-        """Base address of a service; of the one that takes requests when none is named."""
-        running = self.running[service or self.deployment.entry]
-        return f"http://127.0.0.1:{next(iter(running.ports.values()))}"
+    def url(self, service: str | None = None, port: str | None = None) -> str:
+        """Base address of a service; of the one that takes requests when none is named. `port`: by name, else the
+        first."""
+        ports = self.running[service or self.deployment.entry].ports
+        return f"http://127.0.0.1:{ports[port] if port else next(iter(ports.values()))}"
 
     @property
     def containment(self) -> dict[str, str]:

@@ -82,12 +82,23 @@ class Attempting:
             speed=self.speed,
             settings=ReplaySettings(
                 progress_s=self.progress_s,
-                scrape_urls=tuple(f"{supervisor.url(name)}/metrics" for name in deployment.metrics),
+                scrape_urls=metrics_pages(deployment, supervisor),
                 scrape_s=max(SCRAPE_LEAST_S, SCRAPE_S / self.speed),
             ),
             on_progress=self.on_progress,
             alive=lambda: supervisor.dead() or True,
         )
+
+
+def metrics_pages(deployment: Deployment, supervisor: Supervisor) -> tuple[str, ...]:
+    """Pages to scrape: those the deployment names, and every port that is called `prometheus`."""
+    own = [f"{supervisor.url(name)}/metrics" for name in deployment.metrics]
+    extra = [
+        f"{supervisor.url(service.name, 'prometheus')}/metrics"
+        for service in deployment.services
+        if "prometheus" in service.ports
+    ]
+    return tuple(dict.fromkeys((*own, *extra)))
 
 
 def _logs(supervisor: Supervisor) -> dict[str, Path]:

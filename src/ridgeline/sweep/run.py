@@ -15,16 +15,24 @@ from typing import NamedTuple
 from ridgeline import __version__
 from ridgeline.core.cell import Cell
 from ridgeline.core.deployment import Deployment
+from ridgeline.core.finding import Expectation
 from ridgeline.core.point import Point, Source
 from ridgeline.results.aggregate import aggregate
 from ridgeline.results.identity import run_key
 from ridgeline.results.runfolder import RunFolder
 from ridgeline.sweep.attempt import Attempt, AttemptFailed, Attempting
+from ridgeline.sweep.deploy import expected_of_model
 from ridgeline.sweep.events import Event, Kind, Listener, silence
+from ridgeline.sweep.proof import Proof, from_logs, graph_misses, observed, promises, prove, with_proof
 from ridgeline.sweep.settings import SweepSettings
 from ridgeline.sweep.workload import Workload
 
 LIVE = ".live"  # where the services of the cell under way keep their logs, inside the run folder
+
+
+GRAPH_LANES = 2  # requests of a lane that decode at one time: its own and a subagent's
+
+Expect = Callable[[Cell, Deployment], Sequence[Expectation]]  # what the preflight promises for a cell
 
 
 class Planned(NamedTuple):
@@ -55,6 +63,7 @@ class Sweep:
     deploy: Callable[[Cell], tuple[Deployment, Source]]
     listen: Listener = silence
     fail_fast: bool = False
+    expect: Expect = expected_of_model
 
     def plan(self) -> list[Planned]:
         """Every cell with its deployment and run key, in order. Raises InputError before anything is started.
@@ -109,8 +118,9 @@ class Sweep:
         load = self.workload.load(item.cell, f"{item.run_key[:16]}.{number}", item.deployment.served_model)
         try:
             attempt = attempting.run(item.cell, item.deployment, load)
-            point = self._point(item, attempt, number, began)
-            folder.write_cell(item.cell, point, attempt.replay, item.deployment, attempt.logs, {"found": attempt.found})
+            point, proof = self._proven(item, attempt, self._point(item, attempt, number, began))
+            extra = {"found": attempt.found, "evidence": proof.evidence, "proof": proof.outcomes}
+            folder.write_cell(item.cell, point, attempt.replay, item.deployment, attempt.logs, extra)
         except AttemptFailed as error:
             folder.write_failure(
                 item.cell, item.run_key, error.layer, error.message, hint=error.hint or "", logs=error.logs
@@ -138,6 +148,15 @@ class Sweep:
                 **attempt.found,
             },
         )
+
+    def _proven(self, item: Planned, attempt: Attempt, point: Point) -> tuple[Point, Proof]:
+        """The point with what the run's logs, metrics and records make of its promises."""
+        logged = from_logs(item.deployment, attempt.logs)
+        evidence = (*logged, *observed(point, attempt.replay, item.deployment.kind))
+        evidence += tuple(graph_misses(logged, GRAPH_LANES * item.cell.concurrency))
+        wanted = promises(item.cell, item.deployment, self.expect(item.cell, item.deployment))
+        proof = prove(wanted, evidence, readable=bool(logged))
+        return with_proof(point, proof), proof
 
     def _tell(self, kind: Kind, index: int, total: int, item: Planned, **more: object) -> None:
         self.listen(Event(kind=kind, index=index, total=total, cell=item.cell, **more))  # type: ignore[arg-type]

@@ -32,6 +32,7 @@ class Workload:
     settings: SweepSettings
     trace: Path | None = None
     _corpus: Corpus | None = field(default=None)
+    _prompts: dict[str, PromptSource] = field(default_factory=dict)
 
     def corpus(self) -> Corpus:
         """The recorded sessions. Raises InputError when there are none or the file cannot be read."""
@@ -59,6 +60,9 @@ class Workload:
         if cell.scenario.kind == "agentic-coding":
             sessions: Sequence[Session] = self.corpus().sessions
             pacer: Pacer = AgentPacer(sessions, settings.agentic(cell.concurrency, run_id))
+            if model not in self._prompts:  # prompts differ between cells by the send's own marker alone
+                self._prompts[model] = make_prompts(sessions, settings.prompts, model=model, seed=settings.seed)
+            return Load(pacer, self._prompts[model])
         else:
             pacing = settings.fixed(cell.concurrency, run_id)
             count = (pacing.requests or 0) + pacing.warmup_requests

@@ -1,0 +1,78 @@
+"""What every run promises, beside what the preflight promises for its cell.
+
+Each promise is an expectation with its limit in it. They apply where they can be judged: affinity needs several ranks,
+prefix hits need sessions that repeat, graph coverage needs an engine that captures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ridgeline.core.cell import Cell
+from ridgeline.core.deployment import Deployment
+from ridgeline.core.finding import Expectation
+from ridgeline.engine.graphs import ladder
+from ridgeline.engine.memory import memory_of
+from ridgeline.engine.options import EngineOptions
+from ridgeline.launch.engines import engine_kind
+from ridgeline.recipes.placement import ranks_of
+
+KV_SLACK = 0.03  # a pool smaller than predicted by more than this is another configuration
+PREEMPTED = 0.001  # of the requests
+PREFIX_GAP = 0.10  # hits below what the sessions repeat; judged only where the pool never filled up
+AFFINITY = 0.9  # share of returning turns that find most of their session in the cache
+GRAPH_MISSES = 0.02  # share of decode steps without a graph
+IMBALANCE = 1.5  # the busiest rank against the mean
+
+
+def promises(cell: Cell, deployment: Deployment, preflight: Sequence[Expectation] = ()) -> tuple[Expectation, ...]:
+    """The preflight's expectations and those that hold for any run of such a deployment."""
+    kind = engine_kind(deployment.kind)
+    standing = list(_standing(cell, deployment)) if kind.prefix else []
+    return tuple(dict.fromkeys((*map(_as_logged, preflight), *standing)))
+
+
+def of_emulated(options: EngineOptions) -> tuple[Expectation, ...]:
+    """What an emulated engine with these options must log: its memory and its graphs are known exactly."""
+    graphs = ladder(
+        max_num_seqs=options.max_num_seqs,
+        max_num_batched_tokens=options.max_num_batched_tokens,
+        spec_tokens=options.num_speculative_tokens,
+        mode=options.cudagraph_mode,
+        sizes=options.cudagraph_capture_sizes,
+        top=options.max_cudagraph_capture_size,
+    )
+    tokens = memory_of(options).capacity.tokens
+    return (
+        Expectation("kv_tokens", ">=", int(tokens * (1 - KV_SLACK)), "tokens", "P9"),
+        Expectation("full_graphs", "==", float(len(graphs.full)), rule="P9"),
+        Expectation("prefix_caching", "==", str(options.enable_prefix_caching), rule="P9"),
+    )
+
+
+def _as_logged(wanted: Expectation) -> Expectation:
+    """The same promise in the form a log can prove: an engine tells how many graphs it captured, not which."""
+    if wanted.name == "full_graph_sizes":
+        sizes = [size for size in str(wanted.value).split(",") if size]
+        return Expectation("full_graphs", "==", float(len(sizes)), rule=wanted.rule)
+    return wanted
+
+
+def _standing(cell: Cell, deployment: Deployment) -> Iterator[Expectation]:
+    ranks = ranks_of(cell.arm.topology).dp if cell.arm.topology else None
+    if ranks is not None:
+        yield Expectation("engines", "==", ranks, rule="P1")
+    if cell.scenario.kind == "agentic-coding":
+        yield Expectation("prefix_hit", ">", 0.0, rule="P2")
+        yield Expectation("prefix_gap", "<=", PREFIX_GAP, rule="P2")
+        if ranks is not None and ranks > 1:
+            yield Expectation("affinity", ">=", AFFINITY, rule="P3")
+    if ranks is not None and ranks > 1:
+        yield Expectation("rank_imbalance", "<=", IMBALANCE, rule="P7")
+    words = [item.text for service in deployment.services for item in service.argv]
+    if engine_kind(deployment.kind).counts_graphs or "--cudagraph-metrics" in words:
+        yield Expectation("graph_misses", "<=", GRAPH_MISSES, rule="P8")
+    yield Expectation("preempted_share", "<=", PREEMPTED, rule="P4")
+    if any(service.role == "router" for service in deployment.services):
+        yield Expectation("router_retries", "==", 0.0, rule="P5")
+        yield Expectation("router_breaker", "==", 0.0, rule="P5")

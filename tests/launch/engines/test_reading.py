@@ -1,0 +1,194 @@
+"""Logs become evidence: the real vLLM log of a CPU start, and lines of our own for what needs a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ridgeline.core.errors import EnvironmentFailed
+from ridgeline.core.finding import Evidence
+from ridgeline.launch.engines import ENGINES, engine_kind, read_log, router
+
+REAL = Path(__file__).with_name("vllm-0.32.0-cpu-dp2.log")
+
+
+def read(text: str, tmp_path: Path, kind: str = "vllm") -> list[Evidence]:
+    log = tmp_path / "engine.log"
+    log.write_text(text)
+    engine = engine_kind(kind)
+    return read_log(log, engine.shapes, engine.parser)
+
+
+def values(found: list[Evidence], claim: str) -> list[float | str]:
+    return [piece.value for piece in found if piece.name == claim]
+
+
+def test_a_real_log_of_vllm_is_understood() -> None:
+    engine = engine_kind("vllm")
+    found = read_log(REAL, engine.shapes, engine.parser)
+    assert values(found, "engine_version") == ["0.32.0"]
+    assert values(found, "kv_tokens") == [65536.0]
+    assert values(found, "kv_concurrency") == [8.0]
+    assert values(found, "max_model_len") == [8192.0]
+    assert values(found, "prefix_caching") == ["True"]
+    assert values(found, "cudagraph_mode") == ["NONE"]
+    assert values(found, "capture_sizes") == ["[]"]
+    assert values(found, "model_runner") == ["V1"]
+    assert "Enforce eager set" in str(values(found, "graphs_skipped")[0])
+
+
+def test_shapes_marked_as_seen_are_in_the_real_log() -> None:
+    seen = {shape.claim for shape in engine_kind("vllm").shapes if shape.seen} - {"prefix_hit_percent"}
+    found = {piece.name for piece in read_log(REAL, engine_kind("vllm").shapes, "vllm/1")}
+    assert seen == found, "a shape is marked as seen exactly when a real log has it"
+
+
+def test_evidence_says_where_it_was_read() -> None:
+    engine = engine_kind("vllm")
+    data = REAL.read_bytes()
+    lines = data.split(b"\n")
+    for piece in read_log(REAL, engine.shapes, engine.parser):
+        assert piece.where is not None
+        assert piece.offset is not None
+        assert piece.parser == "vllm/1"
+        line = lines[piece.where.line - 1]
+        assert data[piece.offset : piece.offset + len(line)] == line
+
+
+VLLM = {
+    "Model loading took 97.3021 GiB memory and 61.234567 seconds": ("weights_gib", 97.3021),
+    "Available KV cache memory: 12.09 GiB": ("kv_gib", 12.09),
+    "GPU KV cache size: 1,984,512 tokens": ("kv_tokens", 1984512.0),
+    "Maximum concurrency for 1,048,576 tokens per request: 1.89x": ("kv_concurrency", 1.89),
+    "Auto-fit max_model_len: reduced from 1048576 to 409600 to fit in": ("auto_fit_reduced", 409600.0),
+    "Capturing CUDA graphs (decode, FULL): 100%|█████| 35/35 [00:12<00:00,  2.9it/s]": ("full_graphs", 35.0),
+    "Capturing CUDA graphs (mixed prefill-decode, PIECEWISE): 100%|██| 51/51 [00:03<00:00]": ("piecewise_graphs", 51.0),
+    "Graph capturing finished in 21 secs, took 1.24 GiB": ("graph_gib", 1.24),
+    "Using FLASHMLA attention backend out of potential backends: ['FLASHMLA', 'TRITON_MLA'].": (
+        "attention_backend",
+        "FLASHMLA",
+    ),
+    "Using 'FLASHINFER_TRTLLM_MXFP4_MXFP8' Mxfp4 MoE backend.": ("moe_backend", "FLASHINFER_TRTLLM_MXFP4_MXFP8"),
+    "Using DEEPGEMM Fp8 MoE backend out of potential backends: ['DEEPGEMM']": ("moe_backend", "DEEPGEMM"),
+    "Using DeepSeek's fp8_ds_mla KV cache format.": ("kv_layout", "fp8_ds_mla"),
+    "Loaded FlyDSL launch-geometry tuning from /t/f.json (dispatch=0 rules, combine=6 rules)": (
+        "tuning_dispatch_rules",
+        0.0,
+    ),
+    "Asynchronous scheduling is enabled.": ("async_scheduling", "enabled"),
+    "Using V2 Model Runner": ("model_runner", "V2"),
+    "Engine 003: Avg prompt throughput: 1.0 tokens/s, Running: 3 reqs, Preemptions: 7, GPU KV cache usage: 1.0%": (
+        "preemptions_logged",
+        7.0,
+    ),
+    "Running: 4 reqs, GPU KV cache usage: 12.0%, Prefix cache hit rate: 83.4%": ("prefix_hit_percent", 83.4),
+    "SpecDecoding metrics: Mean acceptance length: 2.81, Accepted throughput: 1.00 tokens/s": (
+        "acceptance_length_logged",
+        2.81,
+    ),
+}
+
+
+@pytest.mark.parametrize("line", VLLM)
+def test_lines_that_need_a_gpu(line: str, tmp_path: Path) -> None:
+    claim, value = VLLM[line]
+    assert values(read(f"INFO 08-01 [x.py:1] {line}\n", tmp_path), claim) == [value]
+
+
+SENTENCES = {
+    "Skipping CUDA graph capture. To turn on CUDA graph capture, ensure": "graphs_skipped",
+    "Hybrid KV cache manager is disabled for this hybrid model, so it takes more": "hybrid_manager_disabled",
+    "Using default MoE config. Performance might be sub-optimal! Config file not found at x.json": "moe_tuning_missing",
+    "Tuning file f.json has no rule matching shape (8, 7168); using static geometry defaults.": "tuning_fallback",
+    "Overriding cudagraph_mode from FULL to PIECEWISE": "cudagraph_mode_downgraded",
+    "Truncating max_cudagraph_capture_size to max_num_tokens": "graph_sizes_cut",
+}
+
+
+@pytest.mark.parametrize("line", SENTENCES)
+def test_sentences_whose_presence_is_the_proof(line: str, tmp_path: Path) -> None:
+    (value,) = values(read(f"WARNING {line}\n", tmp_path), SENTENCES[line])
+    assert str(value) == line
+
+
+def test_a_progress_bar_counts_when_it_is_full(tmp_path: Path) -> None:
+    bar = "Capturing CUDA graphs (decode, FULL): {:3d}%|#| {}/35"
+    assert values(read(bar.format(57, 20) + "\n", tmp_path), "full_graphs") == []
+    drawn = "\r".join((bar.format(0, 0), bar.format(57, 20), bar.format(100, 35)))
+    assert values(read(drawn + "\n", tmp_path), "full_graphs") == [35.0]
+
+
+def test_ranks_that_differ_are_all_kept_and_equal_ones_once(tmp_path: Path) -> None:
+    lines = [f"GPU KV cache size: {n} tokens\n" for n in ("100", "100", "90")]
+    assert values(read("".join(lines), tmp_path), "kv_tokens") == [100.0, 90.0]
+
+
+def test_every_row_of_the_graph_table_counts(tmp_path: Path) -> None:
+    row = "| 24              | 32            | 8            | FULL         | 13    |\n"
+    assert values(read(row + row, tmp_path), "graph_steps") == ["24 FULL 13", "24 FULL 13"]
+
+
+SGLANG = {
+    "max_total_num_tokens=1012345, chunked_prefill_size=8192, max_prefill_tokens=16384, max_running_requests=64, "
+    "context_len=262144, available_gpu_mem=9.31 GB": {
+        "kv_tokens": 1012345.0,
+        "max_total_num_tokens": 1012345.0,
+        "max_running": 64.0,
+        "max_model_len": 262144.0,
+    },
+    "Load weight end. type=X, dtype=torch.bfloat16, avail mem=88.10 GB, mem usage=51.20 GB.": {
+        "weights_gib": 51.2,
+        "load_avail_gib": 88.1,
+    },
+    "KV Cache is allocated. #tokens: 1012345, K size: 20.11 GB, V size: 20.11 GB": {"kv_gib": 20.11},
+    "Capture cuda graph bs [1, 2, 4, 8, 64]": {"capture_sizes": "[1, 2, 4, 8, 64]", "cuda_graph_max_bs": 64.0},
+    "Decode batch. #running-req: 8, accept len: 2.71, cuda graph: True, gen throughput": {
+        "decode_graph": "True",
+        "acceptance_length_logged": 2.71,
+    },
+    "Not enough memory. Please try to increase --mem-fraction-static.": {
+        "out_of_memory": "Not enough memory. Please try to increase --mem-fraction-static."
+    },
+}
+
+
+@pytest.mark.parametrize("line", SGLANG)
+def test_lines_of_sglang(line: str, tmp_path: Path) -> None:
+    found = read(f"[2026-01-01 00:00:00 DP0 TP0] {line}\n", tmp_path, "sglang")
+    assert {piece.name: piece.value for piece in found if piece.name in SGLANG[line]} == SGLANG[line]
+
+
+def test_the_router_tells_by_what_it_spreads(tmp_path: Path) -> None:
+    log = tmp_path / "router.log"
+    log.write_text(
+        "INFO x: CONSISTENT_HASH_DEBUG: Extracted hash key: header:x-session-id:abc\n"
+        "INFO x: CONSISTENT_HASH_DEBUG: Extracted hash key: header:x-session-id:def\n"
+    )
+    assert [piece.value for piece in read_log(log, router.SHAPES, router.PARSER)] == ["header:x-session-id"]
+
+
+def test_a_log_that_is_not_there_proves_nothing(tmp_path: Path) -> None:
+    assert read_log(tmp_path / "no.log", engine_kind("vllm").shapes, "vllm/1") == []
+
+
+@given(st.binary(max_size=400))
+@settings(max_examples=60)
+def test_no_log_breaks_the_reader(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    log = tmp_path_factory.mktemp("logs") / "x.log"
+    log.write_bytes(data + b"\nGPU KV cache size: 5 tokens\n")
+    found = read_log(log, engine_kind("vllm").shapes, "vllm/1")
+    assert found[-1].value == 5.0
+    assert found[-1].where is not None
+    assert found[-1].where.line == data.count(b"\n") + 2
+
+
+def test_kinds_are_told_apart_by_what_is_done_with_them() -> None:
+    assert set(ENGINES) == {"vllm", "sglang", "emulated", "command", "shell"}
+    assert engine_kind("command").claims == frozenset()
+    with pytest.raises(EnvironmentFailed, match="`trt` is known and not launched yet"):
+        engine_kind("trt")
+    with pytest.raises(EnvironmentFailed, match="`quantum` is not known"):
+        engine_kind("quantum")
