@@ -33,7 +33,10 @@ def test_layouts() -> None:
     assert dp == Topology(8, ep=8, dp_attn=True)
     assert launch("-pp", "2", "--no-async-scheduling").batches == 2
     assert launch("--no-async-scheduling").batches == 1
-    assert "not modelled" in launch("-tp", "2", "-dp", "4").problems[0].message
+    wide = launch("-tp", "2", "-dp", "4", "--enable-expert-parallel")
+    assert (wide.topology, wide.ranks, wide.attention) == (Topology(8, ep=8, dp_attn=True), 4, Topology(2))
+    assert wide.label == "DP4TP2EP8"
+    assert launch("-dp", "8").attention == Topology(8, dp_attn=True)
 
 
 def test_capture_settings_from_flags_and_from_json() -> None:

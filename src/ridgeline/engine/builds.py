@@ -34,7 +34,8 @@ def build_of(text: str, kind: str | None = None) -> Build:
     """The build an image reference, a package or plain words name: `vllm/vllm-openai-rocm:v0.26.0`, `vllm 0.24.0`."""
     low = text.lower()
     found = kind or next((name for word, name in _KINDS if word in low), "vllm")
-    tag = low.rsplit(":", 1)[-1] if ":" in low else low
+    named = low.partition("@sha256")[0]
+    tag = named.rsplit(":", 1)[-1] if ":" in named else named
     version = _VERSION.search(tag)
     nightly = "nightly" in tag
     if version is None or nightly:

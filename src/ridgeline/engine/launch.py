@@ -39,6 +39,7 @@ class Launch:
     flags: Mapping[str, Flag]
     env: Mapping[str, Item]
     model: str = ""
+    rank_tp: int = 1  # GPUs over which one data-parallel rank's attention is split, where there are ranks
     utilization: float = 0.9  # vLLM: fraction of total; SGLang: --mem-fraction-static
     kv_bytes: int | None = None  # --kv-cache-memory-bytes
     max_model_len: int | None = None  # None: the model's own
@@ -68,6 +69,26 @@ class Launch:
     hicache_ratio: float | None = None
     hicache_gb: float | None = None
     problems: tuple[Problem, ...] = ()
+
+    @property
+    def ranks(self) -> int:
+        """Data-parallel ranks: independent schedulers, each with a pool of its own."""
+        return self.topology.tp // self.rank_tp if self.topology.dp_attn else 1
+
+    @property
+    def attention(self) -> Topology:
+        """The layout of one rank's attention: what splits its heads, its tables and its cache."""
+        whole = self.topology
+        if not whole.dp_attn or self.rank_tp == 1:
+            return whole
+        return Topology(self.rank_tp, whole.pp, whole.dcp, whole.pcp)
+
+    @property
+    def label(self) -> str:
+        """The layout in a word: `DP8EP8`, or `DP2TP16EP32` where ranks have several GPUs."""
+        if self.attention is self.topology:
+            return self.topology.label
+        return self.topology.label.replace(f"DP{self.topology.tp}", f"DP{self.ranks}TP{self.rank_tp}", 1)
 
     @property
     def query(self) -> int:

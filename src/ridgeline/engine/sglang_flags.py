@@ -39,6 +39,7 @@ def sglang_launch(service: Service, build: Build) -> Launch:
         service=service,
         build=build,
         topology=topology,
+        rank_tp=max(1, tp // dp) if attention else 1,
         flags=o.flags,
         env=dict(service.env),
         model=o.text("model-path") or o.text("model") or "",

@@ -20,7 +20,7 @@ from ridgeline.engine.formats import Formats
 from ridgeline.engine.kv import KvPlan, plan_groups
 from ridgeline.engine.kvlayers import kv_layers
 from ridgeline.engine.launch import Launch
-from ridgeline.engine.overhead import Key, Overhead, extra_weights, overhead
+from ridgeline.engine.overhead import Key, Overhead, alike, extra_weights, overhead
 from ridgeline.engine.weights import Weights, constructor_buffers, weights
 from ridgeline.spec.facts.gpu import Gpu
 from ridgeline.spec.facts.model import ModelArch
@@ -34,6 +34,7 @@ class Sizing(NamedTuple):
     weights: Weights
     buffers: float
     extra: float  # weights seen beyond the formula in alike starts
+    doubt: float  # padding that a build of unknown version may not have
     overhead: Overhead
     plan: KvPlan | None  # None: no rule unifies this model's pages; `refusal` says why
     refusal: str
@@ -71,14 +72,27 @@ def launch_plan(arch: ModelArch, launch: Launch) -> tuple[KvPlan | None, str]:
     drafts = launch.speculation.drafts if launch.speculation else 0
     fp8 = launch.kv_dtype.startswith("fp8")
     return plan_of(
-        arch, launch.topology, launch.block_size, fp8, launch.kv_rows, launch.mtp, drafts, launch.hybrid
+        arch, launch.attention, launch.block_size, fp8, launch.kv_rows, launch.mtp, drafts, launch.hybrid
     )  # fmt: skip
+
+
+def launch_weights(arch: ModelArch, launch: Launch, formats: Formats, pad: int) -> Weights:
+    """Weights of one GPU: experts over all GPUs, everything else over one rank's."""
+    whole = weights_of(arch, launch.topology, formats, launch.mtp, pad)
+    if launch.attention is launch.topology:
+        return whole
+    return weights_of(arch, launch.attention, formats, launch.mtp, pad)._replace(routed=whole.routed)
 
 
 def key_of(launch: Launch, arch: ModelArch, gpu: Gpu, image: str) -> Key:
     """What earlier starts of this launch are known by."""
     drafts = launch.speculation.drafts if launch.speculation else 0
-    return Key(image, arch.name, gpu.name, launch.topology.label, launch.budget or 0, "", drafts)
+    return Key(image, arch.name, gpu.name, launch.label, launch.budget or 0, "", drafts)
+
+
+def extra_known(observations: Sequence[Observation], launch: Launch, arch: ModelArch, gpu: Gpu, image: str) -> bool:
+    """Whether a start of this very image has shown its weights."""
+    return any(alike(item, key_of(launch, arch, gpu, image)) for item in observations)
 
 
 def size(
@@ -86,7 +100,10 @@ def size(
 ) -> Sizing:
     """The memory of one rank of a vLLM launch."""
     pad = expert_pad(launch.build, formats, gpu.vendor)
-    parts = weights_of(arch, launch.topology, formats, launch.mtp, pad)
+    parts = launch_weights(arch, launch, formats, pad)
+    doubt = 0.0
+    if launch.build.assumed and not extra_known(observations, launch, arch, gpu, image):
+        doubt = parts.routed - launch_weights(arch, launch, formats, min(pad, 128)).routed
     buffers = sum(constructor_buffers(arch, gpu.vendor, launch.budget or 0, mtp=launch.mtp).values())
     key = key_of(launch, arch, gpu, image)
     extra = extra_weights(observations, key, (parts.total + buffers) / GIB) * GIB
@@ -101,5 +118,5 @@ def size(
     else:
         room = requested - parts.total - buffers - extra
         low = None if seen.high is None else room - seen.high * GIB
-        high = room - seen.low * GIB
-    return Sizing(requested, parts, buffers, extra, seen, plan, refusal, length, needed, low, high)
+        high = room + doubt - seen.low * GIB
+    return Sizing(requested, parts, buffers, extra, doubt, seen, plan, refusal, length, needed, low, high)

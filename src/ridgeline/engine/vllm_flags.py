@@ -99,7 +99,7 @@ def vllm_launch(service: Service, build: Build, *, large_gpu: bool = True, famil
     env = dict(service.env)
     compilation = o.json("compilation-config")
     speculation = _speculation(o)
-    topology, extra = _topology(o)
+    topology, rank_tp = _topology(o)
     mode, sizes, top, compile_mode = _graphs(o, compilation)
     length = o.text("max-model-len")
     auto = length in ("auto", "-1")
@@ -119,6 +119,7 @@ def vllm_launch(service: Service, build: Build, *, large_gpu: bool = True, famil
         service=service,
         build=build,
         topology=topology,
+        rank_tp=rank_tp,
         flags=o.flags,
         env=env,
         model=o.text("model") or next((word for word in before[::-1] if "/" in word or word[:1].isupper()), ""),
@@ -148,7 +149,7 @@ def vllm_launch(service: Service, build: Build, *, large_gpu: bool = True, famil
         attention_backend=None if backend is None else str(backend),
         prefill_interval=o.integer("prefill-schedule-interval"),
         blocks_override=o.integer("num-gpu-blocks-override"),
-        problems=(*o.problems, *extra),
+        problems=tuple(o.problems),
     )
 
 
@@ -156,7 +157,8 @@ def _or(value: Any, default: Any) -> Any:
     return default if value is None else value
 
 
-def _topology(o: Options) -> tuple[Topology, list[Problem]]:
+def _topology(o: Options) -> tuple[Topology, int]:
+    """The layout over all GPUs, and the GPUs of one data-parallel rank."""
     tp, dp = o.integer("tensor-parallel-size") or 1, o.integer("data-parallel-size") or 1
     if o.switch("enable-dp-attention"):  # ATOM: data-parallel attention inside tp
         tp, dp = 1, tp
@@ -164,12 +166,7 @@ def _topology(o: Options) -> tuple[Topology, list[Problem]]:
     dcp = o.integer("decode-context-parallel-size") or 1
     whole = tp * dp
     ep = whole * pcp if o.switch("enable-expert-parallel") else 1
-    problems = []
-    if tp > 1 and dp > 1:
-        where = o.flags["data-parallel-size"].where
-        text = f"{dp} data-parallel ranks of {tp} GPUs each: attention is then split over {tp}, which is not modelled"
-        problems.append(Problem(text, where, "--data-parallel-size"))
-    return Topology(whole, pp, dcp, pcp, ep, dp_attn=dp > 1), problems
+    return Topology(whole, pp, dcp, pcp, ep, dp_attn=dp > 1), tp if dp > 1 else 1
 
 
 def _speculation(o: Options) -> Speculation | None:
@@ -217,7 +214,7 @@ def _graphs(o: Options, compilation: Mapping[str, Any]) -> tuple[str, tuple[int,
 def offloaded_bytes(launch: Launch) -> int | None:
     """Host bytes that all ranks of a launch ask for together; None when it offloads nothing. vLLM's own backend sizes
     each engine, so that data-parallel ranks multiply it."""
-    ranks = launch.topology.dp_ranks
+    ranks = launch.ranks
     if launch.native_offload_gib is not None:
         return round(launch.native_offload_gib * GIB) * ranks
     extra = launch.connector.get("kv_connector_extra_config") or {}

@@ -8,6 +8,7 @@ from ridgeline.core.finding import Expectation, Verdict
 from ridgeline.engine.launch import Launch
 from ridgeline.plan.checks.rule import Rule, Said, fails, passes, said, unknown, warns
 from ridgeline.plan.checks.subject import Subject
+from ridgeline.recipes.placement import Ranks, ranks_of
 from ridgeline.spec.facts.builds import Dump
 
 # Names that are read by something around the engine, by prefix.
@@ -137,7 +138,6 @@ def backend(subject: Subject) -> Said:
 
 def layout(subject: Subject) -> Said:
     """P4: experts divide over ranks, and the engine's layout is the search space's."""
-    cell = subject.cell
     experts = max(
         (b.ffn.count for b in subject.arch.blocks if b.ffn is not None and hasattr(b.ffn, "count")), default=0
     )
@@ -146,40 +146,50 @@ def layout(subject: Subject) -> Said:
         where = launch.where("enable-expert-parallel", "ep-size", "tensor-parallel-size", "tp-size", "tp")
         eplb = launch.given("enable-eplb") or launch.given("ep-num-redundant-experts")
         if topology.ep > 1 and experts and experts % topology.ep and not eplb:
-            yield fails(
-                f"{experts} experts cannot be split over {topology.ep} ranks",
-                f"{experts} % {topology.ep} = {experts % topology.ep}",
-                where=where,
-            )
+            text = f"{experts} experts cannot be split over {topology.ep} ranks"
+            spare = -experts % topology.ep
+            hint = f"{spare} redundant experts, placed by the engine's load balancer (EPLB), make it {experts + spare}"
+            yield fails(text, f"{experts} % {topology.ep} = {experts % topology.ep}", where=where, hint=hint)
             continue
         wanted = _wanted(subject, launch)
         if wanted is None:
             yield unknown("which pool of the cell this service belongs to is not said", where=where)
             continue
-        if (topology.tp, topology.ep, topology.dp_attn, topology.pp, topology.dcp) != wanted[1:]:
-            mine = (
-                f"tp {topology.tp}, ep {topology.ep}, dp-attn {topology.dp_attn}, pp {topology.pp}, dcp {topology.dcp}"
-            )
-            theirs = "tp {}, ep {}, dp-attn {}, pp {}, dcp {}".format(*wanted[1:])
-            yield fails(
-                f"the command line runs {topology.label}, the search space says {wanted[0]}",
-                f"engine: {mine}; cell: {theirs}",
-                where=where or cell.where,
-            )
+        name, ranks = wanted
+        mine = Ranks(
+            launch.rank_tp if topology.dp_attn else topology.tp, launch.ranks, topology.pp, topology.pcp, topology.dcp,
+            topology.ep > 1,
+        )  # fmt: skip
+        sums = f"engine: {_spelled(mine)}; search space: {_spelled(ranks)}"
+        if launch.build.kind == "sglang" and (ranks.pcp, ranks.dcp) != (1, 1):
+            yield unknown("how SGLang splits contexts is not read here", sums, where=where)
+        elif mine != ranks:
+            yield fails(f"the command line runs {launch.label}, the search space says {name}", sums, where=where)
         else:
-            yield Expectation("engines", "==", topology.dp_ranks)
-            yield passes(f"the command line runs {topology.label}, as the search space says", where=where)
+            yield Expectation("engines", "==", launch.ranks)
+            yield passes(f"the command line runs {launch.label}, as the search space says", sums, where)
 
 
-def _wanted(subject: Subject, launch: Launch) -> tuple[str, int, int, bool, int, int] | None:
+def _spelled(ranks: Ranks) -> str:
+    shown = {"tp": ranks.tp, "dp": ranks.dp, "pp": ranks.pp, "pcp": ranks.pcp, "dcp": ranks.dcp}
+    sizes = " ".join(f"{name} {size}" for name, size in shown.items() if size > 1 or name in ("tp", "dp"))
+    return f"{sizes}, experts {'whole' if ranks.expert_parallel else 'split'}"
+
+
+def _wanted(subject: Subject, launch: Launch) -> tuple[str, Ranks] | None:
+    """The layout that the cell asks of this service: its own, or that of the pool of the service's role."""
     arm = subject.cell.arm
-    found = arm.topology
-    if found is None:
-        pools = [pool for pool in arm.pools if pool.role == launch.service.role]
-        found = pools[0].topology if pools else None
-    if found is None:
+    if arm.topology is not None:
+        return arm.topology.label, ranks_of(arm.topology)
+    pools = [pool for pool in arm.pools if pool.workers and pool.role == launch.service.role]
+    pools = pools or [pool for pool in arm.pools if pool.workers and launch.service.role == "engine"]
+    if not pools:
         return None
-    return found.label, found.tp, found.ep, found.dp_attn, found.pp, found.dcp
+    pool = pools[0]
+    ranks = ranks_of(pool.topology)
+    if ranks.dp == pool.workers > 1 and pool.workers * pool.topology.tp == pool.topology.ep:
+        ranks = ranks._replace(tp=pool.topology.tp)  # the workers are the ranks of one engine
+    return f"{pool.workers}x{pool.topology.label}", ranks
 
 
 METRICS = {

@@ -36,7 +36,7 @@ def ladder_of(launch: Launch) -> Ladder:
 
 def peak(subject: Subject, launch: Launch) -> int:
     """Requests the fullest rank is expected to decode at once, never more than the scheduler admits."""
-    ranks = launch.topology.dp_ranks
+    ranks = launch.ranks
     even = subject.workload.in_flight(subject.cell.concurrency, ranks)
     fullest = even if ranks == 1 else -(-even * 5 // 4)  # IMBALANCE
     return min(fullest, launch.max_num_seqs or fullest)
@@ -70,14 +70,25 @@ def coverage(subject: Subject) -> Said:
             yield warns(f"decode batches run piecewise ({launch.mode})", sums, where=where)
             continue
         yield Expectation("full_graph_sizes", "==", ",".join(map(str, found.full)), "tokens")
-        if covered < most:
-            text = f"{covered + 1} to {most} sequences run without a graph"
-            yield fails(text, sums, where=where, changes=_widen(subject, launch))
+        modes = {n: found.runs_as(n * q, uniform=True) for n in range(1, cap + 1)}
+        eager = [n for n in range(1, most + 1) if modes[n] == NONE]
+        slow = [n for n in range(1, most + 1) if modes[n] not in (NONE, FULL)]
+        changes = _widen(subject, launch) if covered < cap else []
+        if eager:
+            text = f"{_range(eager)} sequences run without a graph"
+            yield fails(text, sums, where=where, changes=changes)
+        elif slow:
+            text = f"{_range(slow)} sequences run piecewise: padded past {q} x {cap} tokens they have no full graph"
+            yield warns(text, sums, where=where, changes=changes)
         elif covered < cap:
-            text = f"the scheduler could admit {covered + 1} to {cap} sequences, which run without a graph"
-            yield warns(text, sums, where=where, changes=_widen(subject, launch))
+            text = f"the scheduler could admit {covered + 1} to {cap} sequences, which run without a full graph"
+            yield warns(text, sums, where=where, changes=changes)
         else:
             yield passes("every decode batch has a full graph", sums, where)
+
+
+def _range(numbers: list[int]) -> str:
+    return f"{numbers[0]} to {numbers[-1]}" if numbers[-1] > numbers[0] else str(numbers[0])
 
 
 def _widen(subject: Subject, launch: Launch) -> list[Change]:
@@ -174,7 +185,7 @@ def knobs(subject: Subject) -> Said:
 def ranks(subject: Subject) -> Said:
     """G3: under data parallelism one prefilling rank takes full graphs from all."""
     for launch in subject.launches:
-        dp = launch.topology.dp_ranks
+        dp = launch.ranks
         if launch.build.kind != "vllm" or dp == 1:
             continue
         where = launch.where("compilation-config", "cudagraph-mode", "data-parallel-size")

@@ -9,9 +9,8 @@ from ridgeline.core.units import GB, GIB
 from ridgeline.engine.builds import expert_pad
 from ridgeline.engine.kv import FULL
 from ridgeline.engine.launch import Launch
-from ridgeline.engine.sizing import Sizing, launch_plan
+from ridgeline.engine.sizing import Sizing, launch_plan, launch_weights
 from ridgeline.engine.vllm_flags import offloaded_bytes
-from ridgeline.engine.weights import weights
 from ridgeline.plan.checks.changes import apply, hint_of, memory_moves, passing
 from ridgeline.plan.checks.rule import Rule, Said, fails, gib, passes, unknown, warns
 from ridgeline.plan.checks.subject import Subject
@@ -87,7 +86,9 @@ def load(subject: Subject) -> Said:
         limit = sized.requested if launch.build.kind != "sglang" else subject.gpu.memory_bytes
         where = launch.where("tensor-parallel-size", "tp-size", "tp")
         yield Expectation("weights_gib", "<=", round(sized.loaded / GIB * WEIGHTS_SLACK, 2), "GiB")
-        if sized.loaded >= limit:
+        if sized.doubt:
+            sums += f"; {gib(sized.doubt)} of it are padding that this build may not have"
+        if sized.loaded - sized.doubt >= limit:
             moves = passing(subject, memory_moves(subject, launch), partial(_weights_fit, launch=launch))
             yield fails("the weights alone do not fit", f"{sums}; may use {gib(limit)}", where=where, changes=moves)
         else:
@@ -166,7 +167,8 @@ def cache_sums(sized: Sizing, launch: Launch) -> str:
     if launch.kv_bytes is not None:
         left = f"cache fixed at {gib(launch.kv_bytes)}"
     else:
-        left = f"{gib(sized.requested)} asked - {gib(sized.loaded)} weights - overhead ({sized.overhead.text})"
+        doubt = f" (of which {gib(sized.doubt)} only in older builds)" if sized.doubt else ""
+        left = f"{gib(sized.requested)} asked - {gib(sized.loaded)} weights{doubt} - overhead ({sized.overhead.text})"
         left += f" = {gib(sized.high)}" if sized.low == sized.high else f" <= {gib(max(0.0, sized.high))}"
     plan = sized.plan
     assert plan is not None
@@ -269,7 +271,7 @@ def resident(subject: Subject) -> Said:
         where = launch.where("max-num-seqs", "max-running-requests")
         if launch.build.kind == "sglang" or sized.plan is None:
             continue
-        lanes = -(-cell.concurrency // launch.topology.dp_ranks)
+        lanes = -(-cell.concurrency // launch.ranks)
         assumed = ", assumed" if load_.assumed else ""
         asked = (
             f"{lanes} lanes a rank x p95 context {load_.p95:,} = {lanes * load_.p95:,} tokens ({load_.source}{assumed})"
@@ -317,8 +319,8 @@ def padding(subject: Subject) -> Said:
         pad = expert_pad(launch.build, subject.formats, subject.gpu.vendor)
         if not subject.arch.moe:
             continue
-        parts = weights(subject.arch, launch.topology, subject.formats, mtp=launch.mtp, pad=pad)
-        bare = weights(subject.arch, launch.topology, subject.formats, mtp=launch.mtp)
+        parts = launch_weights(subject.arch, launch, subject.formats, pad)
+        bare = launch_weights(subject.arch, launch, subject.formats, 1)
         lost = parts.routed - bare.routed
         sums = f"routed experts {gib(parts.routed)} with widths rounded up to {pad}, {gib(bare.routed)} without"
         where = launch.where("enable-expert-parallel", "tensor-parallel-size")
@@ -335,8 +337,8 @@ def _tight(after: Subject, launch: Launch) -> bool:
     """Padding is not worth a word any more."""
     same = _same(after, launch)
     pad = expert_pad(same.build, after.formats, after.gpu.vendor)
-    padded = weights(after.arch, same.topology, after.formats, pad=pad).routed
-    return padded <= 1.05 * weights(after.arch, same.topology, after.formats).routed
+    padded = launch_weights(after.arch, same, after.formats, pad).routed
+    return padded <= 1.05 * launch_weights(after.arch, same, after.formats, 1).routed
 
 
 def host(subject: Subject) -> Said:
@@ -347,11 +349,16 @@ def host(subject: Subject) -> Said:
         if asked is None:
             continue
         where = launch.where("kv-offloading-size", "kv-transfer-config")
-        ranks = launch.topology.dp_ranks
+        ranks = launch.ranks
         sums = f"{gib(asked)} over {ranks} engine{'s' if ranks > 1 else ''} ({asked / GB:.0f} GB)"
-        budgets = [(arm.cpu_dram_gb * GB, f"the cell's budget of {arm.cpu_dram_gb} GB")] if arm.cpu_dram_gb else []
+        nodes = -(-launch.topology.gpus // fleet.gpus_per_node) if fleet else 1
+        times = f" on {nodes} nodes" if nodes > 1 else ""
+        budgets = []
+        if arm.cpu_dram_gb:
+            budgets.append((arm.cpu_dram_gb * GB * nodes, f"the cell's budget of {arm.cpu_dram_gb} GB{times}"))
         if fleet and fleet.host_memory_gib:
-            budgets.append((round(fleet.host_memory_gib * GIB), f"the fleet's {fleet.host_memory_gib:g} GiB a node"))
+            own = f"the fleet's {fleet.host_memory_gib:g} GiB a node{times}"
+            budgets.append((round(fleet.host_memory_gib * GIB) * nodes, own))
         over = [(limit, text) for limit, text in budgets if asked > limit]
         if over:
             limit, text = min(over)

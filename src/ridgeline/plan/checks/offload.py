@@ -9,6 +9,8 @@ from ridgeline.plan.checks.rule import Rule, Said, fails, passes, unknown, warns
 from ridgeline.plan.checks.subject import Subject
 
 _WHERE = ("kv-transfer-config", "kv-offloading-backend", "kv-offloading-size", "enable-hierarchical-cache")
+# Connectors that hand the cache from prefill to decode workers; they hold nothing.
+TRANSFER = ("Nixl", "MooncakeConnector", "MoRIIO", "P2p", "DecodeBench", "Example")
 # Connectors that need a service of their own, by a part of their name.
 SERVED = {"lmcache": "LMCache", "mooncake": "Mooncake"}
 
@@ -19,7 +21,8 @@ def _offloads(launch: Launch) -> str:
         return str(launch.flags["kv-offloading-backend"].value if launch.given("kv-offloading-backend") else "native")
     if launch.hicache_ratio is not None or launch.hicache_gb is not None or launch.given("enable-hierarchical-cache"):
         return "hicache"
-    return str(launch.connector.get("kv_connector") or "")
+    name = str(launch.connector.get("kv_connector") or "")
+    return "" if any(name.startswith(word) for word in TRANSFER) else name
 
 
 def readiness(subject: Subject) -> Said:
@@ -67,7 +70,7 @@ def used(subject: Subject) -> Said:
             )
             continue
         seed = "PYTHONHASHSEED"
-        if launch.topology.dp_ranks > 1 and name not in ("native", "hicache") and seed not in launch.env:
+        if launch.ranks > 1 and name not in ("native", "hicache") and seed not in launch.env:
             yield warns(
                 f"ranks hash blocks differently without a fixed {seed}: nothing is shared",
                 where=where,

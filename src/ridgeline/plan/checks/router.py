@@ -23,6 +23,11 @@ def _router(subject: Subject) -> tuple[Service, Mapping[str, Flag]] | None:
     return None if service is None else (service, last(flags_of(service.argv)[1]))
 
 
+def _is(service: Service, *names: str) -> bool:
+    """Whether the command is one of these programs."""
+    return any(name in item.text for item in service.argv for name in names)
+
+
 def _place(service: Service, flags: Mapping[str, Flag], name: str) -> Where | None:
     if name in flags:
         return flags[name].where
@@ -33,7 +38,7 @@ def affinity(subject: Subject) -> Said:
     """R1: sessions come back to the rank that holds their cache."""
     arm = subject.cell.arm
     found = _router(subject)
-    ranks = max((launch.topology.dp_ranks for launch in subject.launches), default=1)
+    ranks = max((launch.ranks for launch in subject.launches), default=1)
     if found is None:
         if arm.router is not None and subject.deployment is not None:
             yield fails(
@@ -47,9 +52,13 @@ def affinity(subject: Subject) -> Said:
             )
         return
     service, flags = found
+    if not _is(service, "vllm-router", "vllm_router", "launch_router", "sglang_router"):
+        said = " ".join(item.text for item in service.argv[:3])
+        yield unknown(f"how `{said}` spreads sessions is not known here", where=_place(service, flags, "policy"))
+        return
     policy = (flags["policy"].value or "") if "policy" in flags else DEFAULT_POLICY
     where = _place(service, flags, "policy")
-    if policy not in POLICIES and "launch_router" not in " ".join(item.text for item in service.argv):
+    if policy not in POLICIES and not _is(service, "launch_router", "sglang_router"):
         yield fails(f"`{policy}` is not a policy", ", ".join(POLICIES), where=where)
     elif policy == "consistent_hash":
         yield Expectation("session_header", "==", "x-session-id")
@@ -67,17 +76,20 @@ def affinity(subject: Subject) -> Said:
 def expansion(subject: Subject) -> Said:
     """R2: the router knows how many ranks there are."""
     found = _router(subject)
-    if found is None:
+    if found is None or not _is(found[0], "vllm-router", "vllm_router", "launch_router", "sglang_router"):
         return
     service, flags = found
     where = _place(service, flags, "intra-node-data-parallel-size")
-    ranks = max((launch.topology.dp_ranks for launch in subject.launches), default=1)
+    ranks = max((launch.ranks for launch in subject.launches), default=1)
     if "dp-aware" in flags:
         yield passes("the router asks each worker for its ranks", where=where)
         return
     flag = flags.get("intra-node-data-parallel-size")
     given = int(flag.value) if flag and flag.value and flag.value.isdigit() else 1
-    if given != ranks:
+    if given != ranks and not _is(service, "vllm-router", "vllm_router"):
+        text = f"the engine spreads requests over its {ranks} ranks itself: sessions do not stick to one"
+        yield warns(text, where=where, hint="--dp-aware")
+    elif given != ranks:
         yield fails(
             f"the router expands to {given} ranks, the engine has {ranks}",
             where=where,
@@ -99,7 +111,7 @@ def _number(flags: Mapping[str, Flag], name: str, default: float) -> float | Non
 def timeouts(subject: Subject) -> Said:
     """R3: the router waits as long as a turn, and as a start, may take."""
     found = _router(subject)
-    if found is None:
+    if found is None or not _is(found[0], "vllm-router", "vllm_router", "launch_router", "sglang_router"):
         return
     service, flags = found
     request, start = (
@@ -132,7 +144,7 @@ def timeouts(subject: Subject) -> Said:
 def retries(subject: Subject) -> Said:
     """R4: errors stay visible, and load is not doubled."""
     found = _router(subject)
-    if found is None or "launch_router" in " ".join(item.text for item in found[0].argv):
+    if found is None or not _is(found[0], "vllm-router", "vllm_router"):
         return
     service, flags = found
     where = _place(service, flags, "disable-retries")

@@ -10,7 +10,7 @@ from ridgeline.core.deployment import Deployment, Service
 from ridgeline.core.errors import InputError
 from ridgeline.core.units import GIB
 from ridgeline.engine.builds import Build, build_of
-from ridgeline.engine.formats import Formats, formats_of
+from ridgeline.engine.formats import FOUR_BIT, Formats, formats_of
 from ridgeline.engine.launch import Launch
 from ridgeline.engine.sglang_flags import sglang_launch
 from ridgeline.engine.sizing import Sizing, size
@@ -25,11 +25,8 @@ from ridgeline.spec.facts.tuning import TuningTable
 from ridgeline.spec.settings import Fleet
 
 ENGINE_ROLES = ("engine", "prefill", "decode")
-# framework of a config -> engine whose rules apply
-FRAMEWORKS = {
-    "vllm": "vllm", "sglang": "sglang", "trt": "trt", "atom": "atom", "dynamo-vllm": "vllm",
-    "dynamo-sglang": "sglang", "dynamo-trt": "trt", "emulated": "emulated",
-}  # fmt: skip
+# A part of a config's framework -> the engine whose rules apply: `dynamo-vllm` and `llmd-vllm` run vLLM.
+KINDS = (("sglang", "sglang"), ("trt", "trt"), ("atom", "atom"), ("vllm", "vllm"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +60,8 @@ class Subject:
     def build(self) -> Build:
         """The engine build that the cell's image names."""
         benchmark = self.cell.benchmark
-        return build_of(benchmark.image, FRAMEWORKS.get(benchmark.framework, benchmark.framework))
+        kind = next((name for word, name in KINDS if word in benchmark.framework), benchmark.framework)
+        return build_of(benchmark.image, kind)
 
     @property
     def free_gib(self) -> float | None:
@@ -115,7 +113,11 @@ def bind(subject: Subject, deployment: Deployment) -> Subject:
 
 
 def formats_for(cell: Cell, arch: ModelArch, gpu: Gpu) -> Formats:
-    """The weight formats a cell runs with; as shipped where its precision is no known one."""
+    """The weight formats a cell runs with; as shipped where its precision is no known one. `fp8` of a checkpoint whose
+    experts are narrower keeps them: engines without fp4 units multiply from 4-bit weights, and one that widens them
+    when loading is only known after a start."""
+    if cell.benchmark.precision == "fp8" and arch.experts_format in FOUR_BIT and "fp8" not in arch.name.lower():
+        return Formats(arch.experts_format, arch.linear_format)
     try:
         return formats_of(arch, cell.benchmark.precision, gpu)
     except InputError:
