@@ -16,6 +16,7 @@ from ridgeline.cli.main import VERBS, main
 from ridgeline.plan.checks import pages as check_pages
 from ridgeline.results.metrics import page as metrics_page
 from ridgeline.spec import reference as config_page
+from ridgeline.sweep.proof import page as evidence_page
 
 WIDTH = "100"
 
@@ -50,6 +51,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/cli.md": command_line,
     "reference/config.md": config_page.text,
     "reference/metrics.md": metrics_page.render,
+    "reference/evidence.md": evidence_page.render,
     **check_pages.PAGES,
 }
 
