@@ -28,7 +28,7 @@ def run(argv: list[str]) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
     if given.probe:
-        return _probe(given.probe, given.out)
+        return _probe(given.probe, given.out, given.image)
     if given.explain:
         code = _explain(given.explain)
         if code or not given.configs:
@@ -62,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--fix", action="store_true", help="print a patch with the nearest passing changes")
     parser.add_argument("--apply", action="store_true", help="with --fix: write it")
     parser.add_argument("--probe", type=Path, metavar="PYTHON", help="dump what the engine of this Python accepts")
+    parser.add_argument("--image", metavar="REF", help="with --probe: the image that Python is from")
     parser.add_argument("--out", type=Path, metavar="FILE", help="with --probe: where the dump goes (default: stdout)")
     return parser
 
@@ -170,7 +171,7 @@ def _nearest(subject: Subject, finding: Finding, texts: dict[str, bytes]) -> lis
     return reason
 
 
-def _probe(python: Path, out: Path | None) -> int:
+def _probe(python: Path, out: Path | None, image: str | None) -> int:
     """Run the dump inside another Python, in a process of its own with a time limit."""
     import subprocess
     from importlib.resources import as_file, files
@@ -189,6 +190,7 @@ def _probe(python: Path, out: Path | None) -> int:
         data = json.loads(done.stdout[done.stdout.index("{") :])
     except ValueError as error:
         raise EnvironmentFailed(f"{python} printed no dump: {error}") from error
+    data |= {"image": image} if image else {}
     found = dump_from(data, str(python))
     for part, why in (data.get("missing") or {}).items():
         sys.stderr.write(f"not told: {part}: {why}\n")

@@ -1,10 +1,11 @@
 """Twenty deployments that would fail or silently degrade, each caught by the rule that is there for it."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.plan.checks.making import DSV4, MTP3, ROCM, items, known, make, report, service, table, verdict
+from tests.plan.checks.making import DSV4, MTP3, ROCM, dump_of, items, known, make, report, service, table, verdict
 
 from ridgeline.core.cell import Component, Scenario
 from ridgeline.core.deployment import Item
@@ -175,7 +176,7 @@ def test_sglang_limits_are_for_all_ranks() -> None:
 
 
 def test_engines_without_rules_are_unknown() -> None:
-    subject = make(framework="trt", image="nvcr.io/nvidia/tensorrt-llm:1.3.0")
+    subject = make(framework="tilert", image="tilert/tilert:1.0")
     assert verdict(subject, "P0") is Verdict.UNKNOWN
     words = ["python", "-m", "atom", "--model", DSV4, "--tensor-parallel-size", "8"]
     atom = make(Topology(8), framework="atom", image="rocm/atom:v0.1.4", argv=words)
@@ -188,3 +189,31 @@ def test_a_fixed_length_cell_needs_only_its_lengths() -> None:
     assert (subject.workload.longest, subject.workload.assumed, subject.workload.requests_per_lane) == (2048, False, 1)
     assert ROCM in subject.cell.benchmark.image
     assert items(["a"])[0] == Item("a")
+
+
+def trt(batch_sizes: list[int] | None, concurrency: int = 32) -> Subject:
+    file = json.dumps({"enable_attention_dp": True, "cuda_graph_config": {"batch_sizes": batch_sizes}})
+    words = ["trtllm-serve", "deepseek-ai/DeepSeek-R1", "--tp_size", "8", "--ep_size", "8", "--max_batch_size", "8"]
+    subject = make(
+        DP8, framework="trt", image="nvcr.io/nvidia/tensorrt-llm/release:1.3.0", model="deepseek-ai/DeepSeek-R1",
+        precision="fp8", runner="b200", argv=[*words, "--extra_llm_api_options", "llm_api.yaml"],
+        concurrency=concurrency,
+    )  # fmt: skip
+    engine = replace(subject.deployment.services[0], files=(("llm_api.yaml", Item(file)),))
+    return subject.with_service(engine)
+
+
+def test_tensorrt_graphs_are_in_its_options_file() -> None:
+    assert verdict(trt([1, 2, 4, 8]), "G1") is Verdict.PASS
+    assert verdict(trt([1, 2]), "G1") is Verdict.FAIL
+    assert verdict(trt([]), "G1") is Verdict.FAIL  # what an if-chain leaves that knows no such concurrency
+    assert verdict(trt(None), "G1") is Verdict.UNKNOWN
+    assert verdict(trt([1, 2, 4, 8]), "P4") is Verdict.PASS
+    assert verdict(trt([1, 2, 4, 8]), "M3") is Verdict.UNKNOWN
+
+
+def test_a_nightly_is_known_by_the_dump_of_its_image() -> None:
+    nightly = make(image="vllm/vllm-openai-rocm:nightly-0123456789abcdef")
+    dumps = (dump_of(nightly), dump_of(nightly, image=nightly.cell.benchmark.image))
+    assert verdict(replace(nightly, known=replace(nightly.known, dumps=dumps[:1])), "P1") is Verdict.UNKNOWN
+    assert verdict(replace(nightly, known=replace(nightly.known, dumps=dumps)), "P1") is Verdict.PASS

@@ -181,7 +181,8 @@ def _wanted(subject: Subject, launch: Launch) -> tuple[str, Ranks] | None:
     arm = subject.cell.arm
     if arm.topology is not None:
         return arm.topology.label, ranks_of(arm.topology)
-    pools = [pool for pool in arm.pools if pool.workers and pool.role == launch.service.role]
+    role = launch.service.pool or launch.service.role
+    pools = [pool for pool in arm.pools if pool.workers and pool.role == role]
     pools = pools or [pool for pool in arm.pools if pool.workers and launch.service.role == "engine"]
     if not pools:
         return None

@@ -49,8 +49,8 @@ def coverage(subject: Subject) -> Said:
         if launch.mode == NONE:
             yield warns("graphs are off: every step is launched kernel by kernel", where=where)
             continue
-        if launch.build.kind == "sglang":
-            yield from _sglang(subject, launch)
+        if launch.build.kind in ("sglang", "trt"):
+            yield from _by_requests(subject, launch)
             continue
         if launch.build.kind != "vllm":
             yield unknown(f"which graphs {launch.build.kind} captures is not known here", where=where)
@@ -126,24 +126,26 @@ def _covers(after: Subject, name: str) -> bool:
         return False
 
 
-def _sglang(subject: Subject, launch: Launch) -> Said:
-    """SGLang captures batch sizes in requests, per rank."""
-    where = launch.where("cuda-graph-max-bs", "cuda-graph-bs", "max-running-requests")
+# What each engine calls the largest batch that has a graph.
+LARGEST = {"sglang": "--cuda-graph-max-bs", "trt": "cuda_graph_config.batch_sizes"}
+
+
+def _by_requests(subject: Subject, launch: Launch) -> Said:
+    """SGLang and TensorRT-LLM capture batch sizes in requests, per rank."""
+    where = launch.where("cuda-graph-max-bs", "cuda-graph-bs", "max-running-requests", "max-batch-size")
+    knob = LARGEST[launch.build.kind]
     covered = max(launch.sizes) if launch.sizes else launch.top
-    most = peak(subject, launch)
-    if covered is None:
-        yield unknown("SGLang's default of --cuda-graph-max-bs depends on the GPU and is not known here", where=where)
+    most, cap = peak(subject, launch), launch.max_num_seqs
+    if covered is None and launch.sizes is not None:
+        yield fails(f"{knob} is empty: no batch has a graph", where=where, hint=f"sizes up to {cap or most}")
         return
-    sums = f"graphs to {covered} requests a rank; peak on one rank {most}, scheduler admits "
-    f"{launch.max_num_seqs or 'any number'}"
+    if covered is None:
+        yield unknown(f"the default of {knob} depends on the GPU and is not known here", where=where)
+        return
+    sums = f"graphs to {covered} requests a rank; peak on one rank {most}, scheduler admits {cap or 'any number'}"
     if covered < most:
-        yield fails(
-            f"{covered + 1} to {most} requests run without a graph",
-            sums,
-            where=where,
-            hint=f"--cuda-graph-max-bs {most}",
-        )
-    elif launch.max_num_seqs and covered < launch.max_num_seqs:
+        yield fails(f"{covered + 1} to {most} requests run without a graph", sums, where=where, hint=f"{knob} {most}")
+    elif cap and covered < cap:
         yield warns("the scheduler could admit more requests than graphs were captured for", sums, where=where)
     else:
         yield Expectation("cuda_graph_max_bs", "==", covered, "requests")

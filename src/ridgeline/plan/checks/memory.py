@@ -19,13 +19,14 @@ SLACK = 0.01  # of the total: less than this between what is asked and what is f
 WEIGHTS_SLACK = 1.02  # loaded weights above the prediction by more than this are another checkpoint or layout
 KV_SLACK = 0.03
 FULL_POOL = 0.9
+OF_FREE = ("sglang", "trt")  # engines whose memory setting is a share of what is free
 
 
 def startup(subject: Subject) -> Said:
     """M1: requested memory against what the fleet has free."""
     for launch in subject.launches:
-        if launch.build.kind == "sglang":
-            continue  # SGLang takes a share of what is free, not of the total
+        if launch.build.kind in OF_FREE:
+            continue  # a share of what is free, not of the total, can always be had
         if launch.kv_bytes is not None:
             yield passes(
                 "the cache has a fixed size; no share of memory is asked for",
@@ -83,7 +84,7 @@ def load(subject: Subject) -> Said:
         sums = f"{shown} = {gib(parts.total)}; constructor buffers {gib(sized.buffers)}"
         if sized.extra:
             sums += f"; {gib(sized.extra)} more was seen in alike starts"
-        limit = sized.requested if launch.build.kind != "sglang" else subject.gpu.memory_bytes
+        limit = sized.requested if launch.build.kind not in OF_FREE else subject.gpu.memory_bytes
         where = launch.where("tensor-parallel-size", "tp-size", "tp")
         yield Expectation("weights_gib", "<=", round(sized.loaded / GIB * WEIGHTS_SLACK, 2), "GiB")
         if sized.doubt:
@@ -111,8 +112,13 @@ def longest(subject: Subject) -> Said:
         if launch.build.kind == "sglang":
             yield from _sglang_pool(subject, launch)
             continue
+        where = launch.where("max-model-len", "max-num-batched-tokens", "max-seq-len")
+        if launch.build.kind == "trt":
+            yield unknown(
+                "TensorRT-LLM's cache is a share of what is free after loading, in a layout not read here", where=where
+            )
+            continue
         sized = subject.sizing(launch)
-        where = launch.where("max-model-len", "max-num-batched-tokens")
         if sized.plan is None:
             yield unknown(
                 f"this model's cache pages cannot be laid out by the rules known here: {sized.refusal}", where=where
@@ -269,7 +275,7 @@ def resident(subject: Subject) -> Said:
     for launch in subject.launches:
         sized = subject.sizing(launch)
         where = launch.where("max-num-seqs", "max-running-requests")
-        if launch.build.kind == "sglang" or sized.plan is None:
+        if launch.build.kind in OF_FREE or sized.plan is None:
             continue
         lanes = -(-cell.concurrency // launch.ranks)
         assumed = ", assumed" if load_.assumed else ""

@@ -46,16 +46,16 @@ def check(
 ) -> CellReport:
     """Ask every rule. A waiver accepts findings worse than PASS of its rule on cells whose name it matches, until the
     end of its last day."""
-    judged: list[Judged] = []
-    expectations: list[Expectation] = []
+    judged: dict[Finding, Judged] = {}  # equal workers of a pool say the same: once is enough
+    expectations: dict[Expectation, None] = {}
     for rule in rules:
         for said in rule(subject):
             if isinstance(said, Expectation):
-                expectations.append(said)
+                expectations[said] = None
                 continue
             waiver = None
             if settings is not None and today is not None and said.verdict is not Verdict.PASS:
                 waiver = settings.waiver(said.rule, subject.cell.name, today)
-            judged.append(Judged(said, waiver))
+            judged[said] = Judged(said, waiver)
     recipe = subject.deployment.recipe if subject.deployment else ""
-    return CellReport(subject.cell, tuple(judged), tuple(expectations), recipe)
+    return CellReport(subject.cell, tuple(judged.values()), tuple(expectations), recipe)

@@ -120,7 +120,7 @@ def budget(subject: Subject) -> Said:
     """S4: all sequences' drafts fit one step's tokens."""
     for launch, spec in _speculating(subject):
         where = launch.where("max-num-batched-tokens", "max-num-seqs", "chunked-prefill-size")
-        if launch.build.kind == "sglang" or launch.budget is None or launch.max_num_seqs is None:
+        if launch.build.kind in ("sglang", "trt") or launch.budget is None or launch.max_num_seqs is None:
             continue
         slots = {"draft_model": 1, "dspark": spec.drafts - 1, "parallel": spec.drafts - 1}.get(spec.method, 0)
         left = launch.budget - slots * launch.max_num_seqs

@@ -14,6 +14,7 @@ from ridgeline.engine.formats import FOUR_BIT, Formats, formats_of
 from ridgeline.engine.launch import Launch
 from ridgeline.engine.sglang_flags import sglang_launch
 from ridgeline.engine.sizing import Sizing, size
+from ridgeline.engine.trt_flags import trt_launch
 from ridgeline.engine.vllm_flags import vllm_launch
 from ridgeline.plan.checks.workload import Workload
 from ridgeline.spec.facts.acceptance import Curve
@@ -79,17 +80,12 @@ class Subject:
         return size(launch, self.arch, self.gpu, self.formats, self.known.observations, image)
 
     def dump(self) -> Dump | None:
-        """The dump of exactly this build; None when none was made."""
-        build = self.build
+        """The dump of exactly this image, else of this released version; None when none was made."""
+        build, image = self.build, self.cell.benchmark.image
         version = ".".join(map(str, build.version))
-        return next(
-            (
-                d
-                for d in self.known.dumps
-                if d.kind == build.kind and not build.assumed and d.version.split("+")[0] == version
-            ),
-            None,
-        )
+        mine = [d for d in self.known.dumps if d.image == image]
+        same = [d for d in self.known.dumps if (d.kind, d.version.split("+")[0]) == (build.kind, version)]
+        return next(iter([*mine, *([] if build.assumed else same)]), None)
 
     def with_service(self, service: Service) -> Subject:
         """The same cell with one service replaced, read anew."""
@@ -103,13 +99,21 @@ def bind(subject: Subject, deployment: Deployment) -> Subject:
     build = subject.build
     large = subject.gpu.memory_bytes >= 70 * GIB
     launches = tuple(
-        sglang_launch(service, build)
-        if build.kind == "sglang"
-        else vllm_launch(service, build, large_gpu=large, family=subject.arch.family)
+        _launch(service, build, large, subject.arch.family)
         for service in deployment.services
-        if service.role in ENGINE_ROLES and build.kind in ("vllm", "sglang", "atom")
+        if service.role in ENGINE_ROLES
+        and build.kind in ("vllm", "sglang", "atom", "trt")
+        and deployment.kind != "emulated"
     )
     return replace(subject, deployment=deployment, launches=launches, why="")
+
+
+def _launch(service: Service, build: Build, large_gpu: bool, family: str) -> Launch:
+    if build.kind == "sglang":
+        return sglang_launch(service, build)
+    if build.kind == "trt":
+        return trt_launch(service, build)
+    return vllm_launch(service, build, large_gpu=large_gpu, family=family)
 
 
 def formats_for(cell: Cell, arch: ModelArch, gpu: Gpu) -> Formats:

@@ -34,6 +34,7 @@ class Dump:
     moe_backends: Mapping[str, tuple[str, ...] | None]
     connectors: frozenset[str] | None
     source: str
+    image: str = ""  # the image it was made in, where that was said: the only name a nightly has
 
     @property
     def name(self) -> str:
@@ -74,6 +75,7 @@ def dump_from(data: Mapping[str, Any], file: str) -> Dump:
         moe_backends={name: None if items is None else tuple(items) for name, items in backends.items()},
         connectors=_names(data.get("kv_connectors")),
         source=file,
+        image=str(data.get("image") or ""),
     )
 
 
