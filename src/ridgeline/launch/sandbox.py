@@ -22,6 +22,7 @@ import resource
 import shutil
 import signal
 import socket
+import stat
 import struct
 import sys
 import time
@@ -31,7 +32,7 @@ NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
 DETACH = 2
 SET_PDEATHSIG, SET_DUMPABLE, CAPBSET_DROP, SET_SECUREBITS, SET_NO_NEW_PRIVS = 1, 4, 24, 28, 38
-NOROOT_LOCKED = 0x2F  # NOROOT, NO_SETUID_FIXUP and KEEP_CAPS off, each locked
+NOROOT_LOCKED = 0x2F  # identity 0 means nothing, changing it gives nothing, capabilities are not kept; all locked
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 CAPSET = {"x86_64": 126, "aarch64": 91}
 NOBODY = 65534
@@ -206,16 +207,21 @@ def _run(job: dict, report: int) -> dict:  # type: ignore[type-arg]
             if spent > job["limits"]["output_bytes"]:
                 break
             records.append([name, data.decode("utf-8", "surrogateescape")])
-    with open(job["output"], "rb") as file:
+    tail = ""
+    with contextlib.suppress(OSError), open(job["output"], "rb", opener=_regular) as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - job["limits"]["tail_bytes"]))
-        tail = file.read().decode("utf-8", "replace")
+        tail = file.read(job["limits"]["tail_bytes"]).decode("utf-8", "replace")
     code = os.waitstatus_to_exitcode(status) if status is not None else None
     return {"status": code, "alive": alive, "records": records, "output": tail}
 
 
 def _regular(path: str, flags: int) -> int:
-    """Opens a record: not through a link, and not a pipe that nobody writes to."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+    """Opens a file: not through a link, and not a pipe that nobody writes to."""
+    number = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise OSError(errno.EINVAL, "not a file", path)
+    return number
 
 
 def _start(job: dict) -> None:  # type: ignore[type-arg]

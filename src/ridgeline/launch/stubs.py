@@ -9,33 +9,40 @@ from __future__ import annotations
 
 RECORDS = "/records"
 
-# Text tools and shell helpers that are copied in as they are. What is absent on this machine is absent inside.
-TOOLS = (
-    "bash awk mawk gawk cat sed grep egrep tr cut head tail sort uniq wc seq dirname basename date mkdir rmdir touch rm "
-    "cp mv ln ls mktemp realpath readlink id uname hostname expr tee env nohup setsid timeout nice nproc find xargs "
-    "paste comm tac od base64 md5sum sha256sum stat df du getopt printf echo test true false chmod sleep"
-).split()
 
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+# Text tools and shell helpers that are copied in as they are. What is absent on this machine is absent inside.
+TOOLS = _words(
+    "bash awk mawk gawk cat sed grep egrep tr cut head tail sort uniq wc seq dirname basename date mkdir rmdir "
+    "touch rm cp mv ln ls mktemp realpath readlink id uname hostname expr tee env nohup setsid timeout nice nproc "
+    "find xargs paste comm tac od base64 md5sum sha256sum stat df du getopt printf echo test true false chmod sleep"
+)
 # Programs that stay once started, by name; `python3 -m MODULE` and subcommands are told apart in the stub.
-SERVICES = "trtllm-serve mooncake_master mooncake_client vllm-router sglang-router sglang_router etcd nats-server".split()
+SERVICES = _words(
+    "trtllm-serve mooncake_master mooncake_client vllm-router sglang-router sglang_router etcd nats-server"
+)
 
 # Programs that end: recorded, never run.
-COMMANDS = (
+COMMANDS = _words(
     "vllm sglang lmcache atom python python3 pip pip3 uv uvx hf huggingface-cli curl wget nc ncat git docker podman "
-    "apt apt-get yum dnf conda make cmake ninja gcc g++ cargo nvcc ray aiperf genai-perf nvidia-smi rocm-smi amd-smi "
-    "rocminfo ibstat lspci ip ss netstat lsof fuser ps pgrep pkill killall top free mount umount modprobe ulimit "
-    "systemctl service ssh scp rsync tar unzip gzip zstd jq yq bc node npm java go ldconfig dmesg sysctl swapoff "
-    "vmtouch dd install patch scontrol squeue sbatch salloc enroot lm_eval evalscope"
-).split()
-
+    "apt apt-get yum dnf conda make cmake ninja gcc g++ cargo nvcc ray aiperf genai-perf nvidia-smi rocm-smi "
+    "amd-smi rocminfo ibstat lspci ip ss netstat lsof fuser ps pgrep pkill killall top free mount umount modprobe "
+    "ulimit systemctl service ssh scp rsync tar unzip gzip zstd jq yq bc node npm java go ldconfig dmesg sysctl "
+    "swapoff vmtouch dd install patch scontrol squeue sbatch salloc enroot lm_eval evalscope"
+)
 # Programs that run another: the stub finds it among their words and becomes it.
-WRAPPERS = "numactl taskset stdbuf ionice chrt sudo mpirun mpiexec srun trtllm-llmapi-launch strace nsys rocprofv3".split()
+WRAPPERS = _words(
+    "numactl taskset stdbuf ionice chrt sudo mpirun mpiexec srun trtllm-llmapi-launch strace nsys rocprofv3"
+)
 
 PRELUDE = r"""
 set -T
 RIDGELINE_AT=
 export RIDGELINE_AT
-command_not_found_handle() { RIDGELINE_AT=$RIDGELINE_AT /stubs/.unknown "$@"; return 0; }
+command_not_found_handle() { RIDGELINE_AT=${BASH_SOURCE[1]}:${BASH_LINENO[0]} /stubs/.unknown "$@"; return 0; }
 source() {
   if [ -e "$1" ]; then builtin source "$@"; else printf '%s\0' "$1" >> /records/missing; return 0; fi
 }
