@@ -51,19 +51,21 @@ def client(url: str, load: Load) -> dict[str, float]:
 
     from ridgeline.replay.driver import ReplaySettings, run_replay
     from ridgeline.replay.endpoint import Endpoint
+    from ridgeline.replay.sink import BackgroundSink
     from ridgeline.results.records import RecordWriter, replay_metadata
 
     prompts, pacer = Bodies(load.body), closed_loop(load.concurrency, load.requests, load.tokens)
     with tempfile.TemporaryDirectory() as folder:
         ready_cpu, ready = time.process_time(), time.monotonic()
         with RecordWriter(Path(folder) / "records.parquet") as writer:
-            result = run_replay(
-                pacer,
-                prompts,
-                Endpoint(url=url),
-                on_record=lambda record: writer.write((record,)),
-                settings=ReplaySettings(keep_records=False),
-            )
+            with BackgroundSink(writer.write_rows) as sink:
+                result = run_replay(
+                    pacer,
+                    prompts,
+                    Endpoint(url=url),
+                    on_rows=sink.take,
+                    settings=ReplaySettings(keep_records=False),
+                )
             loaded_cpu, loaded = time.process_time(), time.monotonic()
             writer.finish(replay_metadata(result))
     cpu = time.process_time() - ready_cpu

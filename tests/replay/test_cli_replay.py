@@ -120,7 +120,7 @@ def test_a_full_disk_ends_the_replay(
     def full(writer: RecordWriter, records: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(RecordWriter, "write", full)
+    monkeypatch.setattr(RecordWriter, "write_rows", full)
     assert main(arguments(server, trace, "--out", str(tmp_path / "out"))) == 3
     assert "cannot write records: [Errno 28] No space left on device" in capsys.readouterr().err
 

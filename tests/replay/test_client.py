@@ -18,7 +18,7 @@ from scripted_server import ScriptedServer, stream
 
 from ridgeline.core.clock import ScaledClock
 from ridgeline.core.errors import EnvironmentFailed
-from ridgeline.core.record import Outcome, Record, Replay
+from ridgeline.core.record import Outcome, Record, Replay, Row, to_row
 from ridgeline.replay.alarm import Alarm
 from ridgeline.replay.driver import replay
 from ridgeline.replay.endpoint import Endpoint
@@ -142,8 +142,8 @@ def test_client_limited_is_a_share_of_the_median() -> None:
 
 
 def test_health_tells_lags_of_the_measured_window_only() -> None:
-    def record(number: int, lag_ns: int, phase: str = "profiling", ttft_ns: int = 1_000) -> Record:
-        return Record(
+    def row(number: int, lag_ns: int, phase: str = "profiling", ttft_ns: int = 1_000) -> Row:
+        record = Record(
             request_id=number,
             phase=phase,
             lane=0,
@@ -155,13 +155,13 @@ def test_health_tells_lags_of_the_measured_window_only() -> None:
             sent_ns=1_000 + lag_ns,
             first_token_ns=1_000 + lag_ns + ttft_ns,
         )
+        return to_row(record)
 
     async def main(lag_ns: int) -> dict[str, float]:
         health = Health(asyncio.get_running_loop(), ScaledClock.start())
         health.start()
-        health.note(record(0, 900_000, phase="warmup"))
-        for number in range(1, 5):
-            health.note(record(number, lag_ns))
+        health.note([row(0, 900_000, phase="warmup")])
+        health.note([row(number, lag_ns) for number in range(1, 5)])
         await asyncio.sleep(0.12)
         health.stop()
         return health.summary({"sockets_peak": 3.0})

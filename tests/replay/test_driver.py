@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -13,10 +14,11 @@ from scripted_server import DONE, Reply, Request, ScriptedServer, content, event
 
 from ridgeline.core.clock import ScaledClock
 from ridgeline.core.errors import EnvironmentFailed
-from ridgeline.core.record import Outcome, Record, Replay
+from ridgeline.core.record import Outcome, Record, Replay, Row, from_row, to_row
 from ridgeline.replay.driver import ReplaySettings, replay, run_replay
 from ridgeline.replay.endpoint import Endpoint
 from ridgeline.replay.openai_stream import ResponseDecoder
+from ridgeline.replay.recording import END
 
 MS = 1_000_000
 
@@ -262,6 +264,36 @@ def test_records_stream_to_the_sink_and_need_not_be_kept() -> None:
     )
     assert result.records == () and sorted(record.request_id for record in sunk) == list(range(6))
     assert shown[-1].done == shown[-1].sent == 6 and shown[-1].outcomes == {"ok": 6} and shown[-1].output_tokens == 12
+
+
+def test_rows_come_in_the_order_of_ending_and_are_the_records() -> None:
+    batches: list[Sequence[Row]] = []
+    result, _ = drive(lambda request: stream(2), ClosedLoop(2, 3), on_rows=batches.append)
+    rows = [row for batch in batches for row in batch]
+    assert [row[END] for row in rows] == sorted(row[END] for row in rows)
+    assert sorted(map(from_row, rows), key=lambda record: record.request_id) == list(result.records)
+    assert all(to_row(record) in rows for record in result.records)
+
+
+def test_requests_leave_no_garbage_for_the_collector() -> None:
+    """A cycle through a request would cost a tenth of the client's time and pauses of many milliseconds."""
+    gc.collect()
+    collected = 0
+
+    def count(phase: str, info: dict[str, int]) -> None:
+        nonlocal collected
+        collected += info.get("collected", 0) if phase == "stop" else 0
+
+    gc.callbacks.append(count)
+    try:
+        drive(lambda request: stream(1), ClosedLoop(2, 2))
+        gc.collect()
+        few, collected = collected, 0
+        drive(lambda request: stream(1), ClosedLoop(2, 52))
+        gc.collect()
+    finally:
+        gc.callbacks.remove(count)
+    assert collected - few < 300, "a hundred requests more, and a few objects each for the server that runs beside them"
 
 
 def test_under_speed_all_times_are_simulated() -> None:

@@ -12,17 +12,20 @@ import typer
 from ridgeline.cli.replay_view import choose_view
 from ridgeline.cli.typed import run_app
 from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
+from ridgeline.core.record import FIELDS
 from ridgeline.core.units import nanoseconds
 from ridgeline.replay.endpoint import Endpoint
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
-    from ridgeline.core.record import Record, Replay
+    from ridgeline.core.record import Replay, Row
     from ridgeline.trace import Corpus
 
 app = typer.Typer(add_completion=False)
 
+OUTCOME = FIELDS.index("outcome")
 SUMMARY = (
     ("TTFT p50", "ttft.p50", 1e3, "ms"),
     ("TTFT p99", "ttft.p99", 1e3, "ms"),
@@ -98,7 +101,7 @@ def replay(
             endpoint,
             speed=speed,
             settings=settings,
-            on_record=store.take,
+            on_rows=store.take,
             on_progress=view.show,
         )
         store.finish(result)
@@ -133,12 +136,12 @@ class _Store:
             self._writer = RecordWriter(self.path)
         except OSError as error:
             raise EnvironmentFailed(f"cannot write to `{folder}`: {error}") from error
-        self._sink = BackgroundSink(self._writer.write)
+        self._sink = BackgroundSink(self._writer.write_rows)
 
-    def take(self, record: Record) -> None:
-        self.succeeded += record.outcome == "ok"
+    def take(self, rows: Sequence[Row]) -> None:
+        self.succeeded += sum(row[OUTCOME] == "ok" for row in rows)
         if self._sink is not None:
-            self._sink.take(record)
+            self._sink.take(rows)
 
     def finish(self, result: Replay) -> None:
         """The replay has ended: the stream becomes the Parquet file."""

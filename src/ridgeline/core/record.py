@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 
 class Outcome(StrEnum):
@@ -68,6 +68,22 @@ class Record:
     chunk_ns: tuple[int, ...] = ()  # arrival of every content event
     theoretical_hit_blocks: int | None = None
     theoretical_total_blocks: int | None = None
+
+
+# A record as a plain tuple, its values in the order of `FIELDS`: what the measuring loop makes, because building a
+# frozen object of 37 fields costs as much as decoding a short answer.
+Row: TypeAlias = tuple[Any, ...]
+FIELDS = tuple(Record.__dataclass_fields__)
+
+
+def from_row(row: Row) -> Record:
+    """The record of a row."""
+    return Record(**dict(zip(FIELDS, row, strict=True)))
+
+
+def to_row(record: Record) -> Row:
+    """The row of a record."""
+    return tuple([getattr(record, name) for name in FIELDS])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,11 +108,11 @@ class Connection(asyncio.Protocol):
         exchange.state = State.SENDING
         self._head_seen = False
         size = sum(map(len, exchange.body))
-        head = b"%bContent-Length: %d\r\n\r\n" % (exchange.head, size)
+        fragments = [exchange.head, b"Content-Length: %d\r\n\r\n" % size, *exchange.body]
         if size < _JOIN_BELOW:
-            transport.write(head + b"".join(exchange.body))
+            transport.write(b"".join(fragments))
         else:
-            transport.writelines([head, *exchange.body])
+            transport.writelines(fragments)
         if not self._paused:
             self._sent()
 

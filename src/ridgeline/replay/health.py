@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import time
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ridgeline.core.clock import ScaledClock
-from ridgeline.core.record import Outcome, Record
+from ridgeline.core.record import Outcome, Row
 from ridgeline.replay.alarm import Alarm
+from ridgeline.replay.recording import FIRST_TOKEN, OUTCOME, PHASE, SCHEDULED, SENT
 
 CLIENT_LIMITED = "client-limited"
 LAG_SHARE_LIMIT = 0.05  # of the median time to first token; above it the client, not the server, shapes the result
@@ -35,7 +36,7 @@ def client_limited(send_lag_p99: float | None, median_ttft: float | None) -> boo
 
 
 class Health:
-    """Watches the loop from `start` to `stop`; is told every record."""
+    """Watches the loop from `start` to `stop`; is told every request that ended."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: ScaledClock) -> None:
         self._clock = clock
@@ -53,13 +54,15 @@ class Health:
     def stop(self) -> None:
         self._alarm.close()
 
-    def note(self, record: Record) -> None:
-        """Take one finished request into account; warm-up does not count."""
-        if record.phase != "profiling" or record.sent_ns is None:
-            return
-        self._send_lags.append(max(0, record.sent_ns - record.scheduled_ns))
-        if record.outcome is Outcome.OK and record.first_token_ns is not None:
-            self._ttfts.append(record.first_token_ns - record.sent_ns)
+    def note(self, rows: Sequence[Row]) -> None:
+        """Take finished requests into account; warm-up does not count."""
+        for row in rows:
+            sent = row[SENT]
+            if row[PHASE] != "profiling" or sent is None:
+                continue
+            self._send_lags.append(max(0, sent - row[SCHEDULED]))
+            if row[OUTCOME] is Outcome.OK and (first := row[FIRST_TOKEN]) is not None:
+                self._ttfts.append(first - sent)
 
     def send_lag_p99_s(self) -> float | None:
         found = quantile(sorted(self._send_lags[-2000:]), 0.99)

@@ -74,11 +74,18 @@ class Answer(NamedTuple):
 
 
 class ResponseDecoder:
-    """One answer. `status` and `content_type` are those of its head."""
+    """One answer. `status` and `content_type` are those of its head; the type only appears in messages, so a caller may
+    set it later, before `close`, when the answer turns out not to be `streaming`."""
+
+    __slots__ = (
+        "_body", "_chunk_ns", "_chunk_tokens", "_counted_at", "_done", "_error", "_finish", "_first", "_first_byte",
+        "_first_visible", "_flags", "_hidden", "_last_byte", "_no_completion", "_status", "_stream", "_texts", "_usage",
+        "_whole", "content_type",
+    )  # fmt: skip
 
     def __init__(self, status: int = 200, content_type: str = "text/event-stream") -> None:
         self._status = status
-        self._content_type = content_type
+        self.content_type = content_type
         self._body: list[bytes] = []  # bytes not yet known to be an event stream
         self._whole = status // 100 != 2  # known to be something else
         self._no_completion = False  # a success by its status, but its body is an error or something else altogether
@@ -98,6 +105,11 @@ class ResponseDecoder:
         self._done = False
         self._flags: set[str] = set()
 
+    @property
+    def streaming(self) -> bool:
+        """Whether the body is known to be an event stream."""
+        return self._stream is not None
+
     def feed(self, data: bytes, at_ns: int) -> None:
         """Take body bytes that arrived in one read at `at_ns`."""
         if not data:
@@ -111,10 +123,11 @@ class ResponseDecoder:
                 if self._whole:
                     return
                 data = b"".join(self._body)
-            if self._whole or not self._is_stream(data):
+            if self._whole or (data[:5] != b"data:" and not self._is_stream(data)):
                 self._body = [data]
                 return
-            self._body = []
+            if self._body:
+                self._body = []
             self._stream = EventStream()
         for name, event in self._stream.feed(data):
             if self._done:
@@ -137,29 +150,28 @@ class ResponseDecoder:
         usage = self._usage
         if usage.completion_tokens is not None and (usage.reasoning_tokens or 0) > usage.completion_tokens:
             self._flags.add("reasoning_over_completion")
-        if len(set(self._chunk_ns)) < len(self._chunk_ns):
+        chunk_ns = self._chunk_ns
+        if len(chunk_ns) > 1 and len(set(chunk_ns)) < len(chunk_ns):
             self._flags.add("coalesced")
-        return Answer(
-            outcome=outcome,
-            error=error,
-            flags=tuple(sorted(self._flags)) if self._flags else (),
-            first_byte_ns=self._first_byte,
-            first_token_ns=self._chunk_ns[0] if self._chunk_ns else None,
-            first_visible_ns=self._first_visible,
-            last_token_ns=self._chunk_ns[-1] if self._chunk_ns else None,
-            chunk_ns=self._chunk_ns,
-            chunk_tokens=tuple(self._chunk_tokens or ()),
-            usage=usage,
-            visible=self._texts,
-            hidden=self._hidden,
-            choice_first_token_ns=self._first,
-            finish_reasons=self._finish,
+        return Answer(  # by position: naming fourteen arguments takes as long again
+            outcome,
+            error,
+            tuple(sorted(self._flags)) if self._flags else (),
+            self._first_byte,
+            chunk_ns[0] if chunk_ns else None,
+            self._first_visible,
+            chunk_ns[-1] if chunk_ns else None,
+            chunk_ns,
+            tuple(self._chunk_tokens or ()),
+            usage,
+            self._texts,
+            self._hidden,
+            self._first,
+            self._finish,
         )
 
     def _is_stream(self, body: bytes) -> bool:
         """Whether the body is an event stream: told by its first byte that is not blank, a byte order mark aside."""
-        if body[:5] == b"data:":
-            return True
         if _BOM.startswith(body):
             return False  # undecided
         opening = body.removeprefix(_BOM).lstrip()[:1]
@@ -281,7 +293,7 @@ class ResponseDecoder:
             return
         self._no_completion = True
         error = error_of(chunk) if isinstance(chunk, dict) else None
-        self._fail(error or f"the body ({self._content_type or 'of no type'}) is no completion: {_excerpt(body)}")
+        self._fail(error or f"the body ({self.content_type or 'of no type'}) is no completion: {_excerpt(body)}")
 
     def _fail(self, message: str) -> None:
         if self._error is None:

@@ -7,11 +7,12 @@ result's own percentiles come from the records.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ridgeline.core.record import Outcome, Record
+from ridgeline.core.record import Outcome, Row
 from ridgeline.replay.health import quantile
+from ridgeline.replay.recording import COMPLETION_TOKENS, ERROR, FIRST_TOKEN, LAST_TOKEN, OUTCOME, PHASE, SENT
 
 RECENT = 2000
 
@@ -45,7 +46,7 @@ class Progress:
 
 
 class Tally:
-    """Counts records as they finish."""
+    """Counts requests as they end."""
 
     def __init__(self) -> None:
         self.done = 0
@@ -57,22 +58,29 @@ class Tally:
         self._ttft: deque[int] = deque(maxlen=RECENT)
         self._itl: deque[float] = deque(maxlen=RECENT)
 
-    def note(self, record: Record) -> None:
-        self.done += 1
-        self.outcomes[record.outcome.value] += 1
-        if record.error is not None and len(self.errors) < 100:
-            self.errors[f"{record.outcome.value}: {record.error[:100]}"] += 1
-        if record.outcome is not Outcome.OK:
-            return
-        tokens = record.completion_tokens or 0
+    def note(self, rows: Sequence[Row]) -> None:
+        """Take requests that ended."""
+        self.done += len(rows)
+        for row in rows:
+            outcome = row[OUTCOME]
+            self.outcomes[outcome.value] += 1
+            if outcome is Outcome.OK:
+                self._answered(row)
+            elif row[ERROR] is not None and len(self.errors) < 100:
+                self.errors[f"{outcome.value}: {row[ERROR][:100]}"] += 1
+
+    def _answered(self, row: Row) -> None:
+        tokens = row[COMPLETION_TOKENS] or 0
         self.output_tokens += tokens
-        if record.phase == "profiling":
-            self._measured += 1
-            self._measured_tokens += tokens
-            if record.first_token_ns is not None and record.sent_ns is not None and record.last_token_ns is not None:
-                self._ttft.append(record.first_token_ns - record.sent_ns)
-                if tokens > 1:
-                    self._itl.append((record.last_token_ns - record.first_token_ns) / (tokens - 1))
+        if row[PHASE] != "profiling":
+            return
+        self._measured += 1
+        self._measured_tokens += tokens
+        sent, first, last = row[SENT], row[FIRST_TOKEN], row[LAST_TOKEN]
+        if sent is not None and first is not None and last is not None:
+            self._ttft.append(first - sent)
+            if tokens > 1:
+                self._itl.append((last - first) / (tokens - 1))
 
     def rates(self, measured_s: float) -> tuple[float | None, float | None]:
         """Requests and output tokens per second over `measured_s` of the measured window."""

@@ -1,74 +1,92 @@
-"""One exchange becomes one record. Pure, apart from the clock it is given to turn stamps into simulated time."""
+"""One exchange becomes one row of a record. Pure; the clock it is given only turns stamps into simulated time."""
 
 from __future__ import annotations
 
 from ridgeline.core.clock import ScaledClock
-from ridgeline.core.record import Outcome, Record
+from ridgeline.core.record import FIELDS, Outcome, Row
 from ridgeline.replay.connection import Exchange
 from ridgeline.replay.openai_stream import Answer
 from ridgeline.trace.pacing.api import Send
 
+# Places in a row that the client itself looks at.
+PHASE, LANE, SCHEDULED, SENT, FIRST_TOKEN, LAST_TOKEN, END, OUTCOME, ERROR, COMPLETION_TOKENS = (
+    FIELDS.index(name)
+    for name in (
+        "phase", "lane", "scheduled_ns", "sent_ns", "first_token_ns", "last_token_ns", "end_ns", "outcome", "error",
+        "completion_tokens",
+    )
+)  # fmt: skip
 
-def make_record(send: Send, exchange: Exchange, answer: Answer, clock: ScaledClock) -> Record:
-    """The record of a request that has ended. Times become simulated; a response's odd headers become flags."""
-    session, turn = send.session, send.turn
+
+def make_row(send: Send, exchange: Exchange, answer: Answer, clock: ScaledClock) -> Row:
+    """The record of a request that has ended, in the order of `FIELDS` (a test holds it to that). Times become
+    simulated; a response's odd headers become flags."""
+    session = send.session
     conversation = session.conversations[send.key.conversation]
-    flags = answer.flags
-    error = answer.error
+    turn = conversation.turns[send.key.turn]
     usage = answer.usage
     blocks = len(turn.hash_ids)
-    if exchange.status is not None and exchange.status // 100 != 2:
-        if (wait := exchange.header(b"retry-after")) is not None:
-            flags = (*flags, f"retry_after:{wait}")
-        if exchange.status // 100 == 3:
-            error = f"HTTP {exchange.status}: redirect to {exchange.header(b'location') or 'nowhere'} refused"
-        elif answer.outcome is Outcome.HTTP_ERROR and error and not error.startswith("HTTP"):
-            error = f"HTTP {exchange.status}: {error}"
-    return Record(
-        request_id=send.id,
-        phase=send.phase,
-        lane=send.lane,
-        tree=send.tree,
-        session_id=session.id,
-        conversation_id=conversation.id,
-        turn_index=send.key.turn,
-        depth=conversation.depth,
-        correlation_id=send.correlation_id,
-        parent_correlation_id=send.parent_correlation_id,
-        source_outer=turn.outer,
-        source_inner=turn.inner,
-        source_kind=turn.source_kind,
-        scheduled_ns=send.scheduled_ns,
-        sent_ns=_at(clock, exchange.sent_ns),
-        first_byte_ns=_at(clock, answer.first_byte_ns),
-        first_token_ns=_at(clock, answer.first_token_ns),
-        first_visible_ns=_at(clock, answer.first_visible_ns),
-        last_token_ns=_at(clock, answer.last_token_ns),
-        end_ns=_at(clock, exchange.end_ns),
-        outcome=answer.outcome,
-        status=exchange.status,
-        error=error,
-        flags=flags,
-        asked_prompt_tokens=turn.input_tokens,
-        max_tokens=send.max_tokens,
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        cached_tokens=usage.cached_tokens,
-        chunks=len(answer.chunk_ns) if exchange.status is not None else None,
-        first_chunk_tokens=answer.first_chunk_tokens,
-        chunk_ns=_all_at(clock, answer.chunk_ns),
-        theoretical_hit_blocks=turn.hit_blocks if blocks else None,
-        theoretical_total_blocks=blocks or None,
+    status = exchange.status
+    flags, error = answer.flags, answer.error
+    if status is not None and status // 100 != 2:
+        flags, error = _refused(exchange, status, answer)
+    stamps = (
+        exchange.sent_ns,
+        answer.first_byte_ns,
+        answer.first_token_ns,
+        answer.first_visible_ns,
+        answer.last_token_ns,
+        exchange.end_ns,
+    )
+    chunks = answer.chunk_ns
+    if clock.speed == 1.0:
+        origin = clock.origin_ns
+        times = [None if stamp is None else stamp - origin for stamp in stamps]
+        chunk_times = [stamp - origin for stamp in chunks]
+    else:
+        times = [None if stamp is None else clock.at(stamp) for stamp in stamps]
+        chunk_times = list(map(clock.at, chunks))
+    return (
+        send.id,
+        send.phase,
+        send.lane,
+        send.tree,
+        session.id,
+        conversation.id,
+        send.key.turn,
+        conversation.depth,
+        send.correlation_id,
+        send.parent_correlation_id,
+        turn.outer,
+        turn.inner,
+        turn.source_kind,
+        send.scheduled_ns,
+        *times,
+        answer.outcome,
+        status,
+        error,
+        flags,
+        turn.input_tokens,
+        send.max_tokens,
+        usage.prompt_tokens,
+        usage.completion_tokens,
+        usage.reasoning_tokens,
+        usage.cached_tokens,
+        None if status is None else len(chunks),
+        answer.first_chunk_tokens,
+        tuple(chunk_times),
+        turn.hit_blocks if blocks else None,
+        blocks or None,
     )
 
 
-def _at(clock: ScaledClock, monotonic_ns: int | None) -> int | None:
-    return None if monotonic_ns is None else clock.at(monotonic_ns)
-
-
-def _all_at(clock: ScaledClock, monotonic_ns: list[int]) -> tuple[int, ...]:
-    if clock.speed == 1.0:
-        origin = clock.origin_ns
-        return tuple([stamp - origin for stamp in monotonic_ns])
-    return tuple(map(clock.at, monotonic_ns))
+def _refused(exchange: Exchange, status: int, answer: Answer) -> tuple[tuple[str, ...], str | None]:
+    """Flags and error of an answer that is no success."""
+    flags, error = answer.flags, answer.error
+    if (wait := exchange.header(b"retry-after")) is not None:
+        flags = (*flags, f"retry_after:{wait}")
+    if status // 100 == 3:
+        error = f"HTTP {status}: redirect to {exchange.header(b'location') or 'nowhere'} refused"
+    elif answer.outcome is Outcome.HTTP_ERROR and error and not error.startswith("HTTP"):
+        error = f"HTTP {status}: {error}"
+    return flags, error

@@ -13,31 +13,32 @@ import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
-from ridgeline.core.record import Record
+from ridgeline.core.record import Row
 
 _SWITCH_S = 0.0005
 _PAUSE_S = 0.2  # between batches
 
 
 class BackgroundSink:
-    """`with BackgroundSink(write) as sink`: `sink.take` is an `on_record`; `write` gets batches in a thread of its own.
+    """`with BackgroundSink(write) as sink`: `sink.take` is an `on_rows`; `write` gets batches in a thread of its own.
 
-    What `write` raises comes out of the next `take`, or of the end of the block. Every record taken before the end is
+    What `write` raises comes out of the next `take`, or of the end of the block. Every row taken before the end is
     written before the block is left.
     """
 
-    def __init__(self, write: Callable[[Sequence[Record]], None]) -> None:
+    def __init__(self, write: Callable[[Sequence[Row]], None]) -> None:
         self._write = write
-        self._queue: queue.SimpleQueue[Record] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Sequence[Row]] = queue.SimpleQueue()
         self._ended = threading.Event()
         self.error: BaseException | None = None  # what `write` raised
         self._thread = threading.Thread(target=self._run, name="records", daemon=True)
         self._interval = sys.getswitchinterval()
 
-    def take(self, record: Record) -> None:
+    def take(self, rows: Sequence[Row]) -> None:
+        """Queue rows to be written. The caller must not change the sequence afterwards."""
         if self.error is not None:
             raise self.error
-        self._queue.put(record)
+        self._queue.put(rows)
 
     def __enter__(self) -> BackgroundSink:
         sys.setswitchinterval(_SWITCH_S)
@@ -58,9 +59,9 @@ class BackgroundSink:
             last = False
             while not last:
                 last = self._ended.wait(_PAUSE_S)
-                batch = []
+                batch: list[Row] = []
                 while not self._queue.empty():
-                    batch.append(self._queue.get())
+                    batch.extend(self._queue.get())
                 if batch:
                     self._write(batch)
         except BaseException as error:  # carried to the thread that measures, which raises it

@@ -70,6 +70,9 @@ class EventStream:
 
     def _start(self, data: bytes) -> bytes:
         """Drop a byte order mark. Fewer than three bytes that could still become one are kept back."""
+        if data[:1] == b"d" and not self._line:  # the usual opening
+            self._started = self._between = True
+            return data
         head = bytes(self._line) + data if self._line else data
         if len(head) < len(_BOM) and _BOM.startswith(head):
             self._line[:] = head

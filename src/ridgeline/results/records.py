@@ -19,7 +19,7 @@ import pyarrow.ipc as ipc
 import pyarrow.parquet as pq
 
 from ridgeline.core.errors import InputError, Problem
-from ridgeline.core.record import Outcome, Phases, Record, Replay
+from ridgeline.core.record import FIELDS, Outcome, Phases, Record, Replay, Row, to_row
 from ridgeline.core.where import Where
 from ridgeline.results.samples import read_samples
 
@@ -68,20 +68,23 @@ _TYPES: dict[str, pa.DataType] = {
 } | _OPTIONAL_INT
 _NULLABLE = {*_OPTIONAL_INT, "parent_correlation_id", "error"}
 
-FIELDS = tuple(Record.__dataclass_fields__)
 SCHEMA = pa.schema([pa.field(name, _TYPES[name], nullable=name in _NULLABLE) for name in FIELDS])
 
 
-def to_table(records: Sequence[Record]) -> pa.Table:
+def to_table(records: Iterable[Record]) -> pa.Table:
     """Records as an Arrow table with `SCHEMA`. Raises TypeError or ArrowInvalid for a value its column cannot hold."""
-    arrays = [pa.array(_column(records, name), type=SCHEMA.field(name).type) for name in FIELDS]
+    return table_of(list(map(to_row, records)))
+
+
+def table_of(rows: Sequence[Row]) -> pa.Table:
+    """The same of rows."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(FIELDS)
+    arrays = [
+        # An enum member is a str, but Arrow asks for the value itself.
+        pa.array([value.value for value in column] if name == "outcome" else column, type=SCHEMA.field(name).type)
+        for name, column in zip(FIELDS, columns, strict=True)
+    ]
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
-
-
-def _column(records: Sequence[Record], name: str) -> list[Any]:
-    if name == "outcome":
-        return [str(record.outcome) for record in records]
-    return [getattr(record, name) for record in records]
 
 
 def from_table(table: pa.Table) -> tuple[Record, ...]:
@@ -194,20 +197,24 @@ class RecordWriter:
         self.path = path
         self.every = every
         self.part = part_of(path)
-        self._waiting: list[Record] = []
+        self._waiting: list[Row] = []
         self._sink = self.part.open("wb")
         self._writer = ipc.new_stream(self._sink, SCHEMA, options=ipc.IpcWriteOptions(emit_dictionary_deltas=False))
 
     def write(self, records: Iterable[Record]) -> None:
         """Take records; full batches reach the file at once."""
-        self._waiting.extend(records)
+        self.write_rows(map(to_row, records))
+
+    def write_rows(self, rows: Iterable[Row]) -> None:
+        """Take records as rows."""
+        self._waiting.extend(rows)
         if len(self._waiting) >= self.every:
             self.flush()
 
     def flush(self) -> None:
         """Bring everything taken so far to the disk."""
         if self._waiting:
-            self._writer.write_table(to_table(self._waiting).combine_chunks())
+            self._writer.write_table(table_of(self._waiting).combine_chunks())
             self._waiting.clear()
         self._sink.flush()
         os.fsync(self._sink.fileno())
