@@ -18,6 +18,8 @@ VERBS = {
     "trace": ("trace", "look into, convert or synthesise trace files"),
     "frontier": ("frontier", "the frontier of a run"),
     "report": ("report", "a self-contained page for a run"),
+    "pr": ("pr", "judge a pull request, answer its commands, say why it cannot merge"),
+    "serve": ("serve", "the dashboard: results to look at, question and share"),
     "changelog": ("changelog", "judge, write and merge the benchmark changelog; select cells by it"),
 }
 

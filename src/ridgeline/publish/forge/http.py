@@ -34,7 +34,7 @@ class Token:
 
     @classmethod
     def from_environment(cls) -> Token | None:
-        """GITHUB_TOKEN or GH_TOKEN, taken out of what child processes would inherit."""
+        """GITHUB_TOKEN, else GH_TOKEN; None when neither is set."""
         for name in ("GITHUB_TOKEN", "GH_TOKEN"):
             value = os.environ.get(name, "").strip()
             if value:

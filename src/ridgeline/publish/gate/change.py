@@ -101,6 +101,21 @@ def read_change(repository: Repository, base: str, head: str) -> Change:
     return Change(base, fork_point, head, files, incomplete)
 
 
+def files_at(repository: Repository, commit: str, names: Iterable[str]) -> dict[str, bytes]:
+    """The bytes of those files that exist in a commit id, from two git processes. Links are no files here."""
+    wanted = {repository.inside(name): name for name in names}
+    listed = repository.git("--literal-pathspecs", "ls-tree", "-z", commit, "--", *wanted).stdout
+    ids = {}
+    for record in filter(None, listed.split(b"\0")):
+        about, path = record.split(b"\t", 1)
+        mode, kind, blob = about.decode("ascii").split(" ")
+        name = wanted.get(path.decode("utf-8", "replace"))
+        if kind == "blob" and _is_file(mode) and name is not None:
+            ids[name] = blob
+    blobs = _blobs(repository, ids.values())
+    return {name: blobs[blob] for name, blob in ids.items() if blob in blobs}
+
+
 def head_message(repository: Repository, commit: str) -> str:
     """The whole message of a commit id."""
     return repository.git("log", "-1", "--no-show-signature", "--format=%B", commit).stdout.decode("utf-8", "replace")

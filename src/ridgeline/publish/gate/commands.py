@@ -18,7 +18,7 @@ from ridgeline.publish.reuse.words import may_reuse, reuse_line, stage_body
 
 
 class Reply(NamedTuple):
-    """`command`: reuse, stage or None for a comment that asks nothing of us. `accepted` False: `why` has every reason."""
+    """`command`: reuse, stage, or None for a comment that asks nothing. Not `accepted`: `why` has every reason."""
 
     command: str | None
     accepted: bool

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
+from ridgeline.publish.gate.fork import Dispatch
 from ridgeline.publish.gate.performance import Performance
 from ridgeline.publish.gate.rule import RULES, Remark, Severity
 from ridgeline.publish.gate.signoff import SignOff, State
@@ -25,6 +26,8 @@ def gate_comment(gate: Gate) -> str:
     blocking = sum(one.severity is Severity.BLOCKING for one in gate.remarks)
     title = "open" if gate.open else f"shut: {_count(blocking, 'blocking remark')}"
     parts = [f"{MARKER}\n## Benchmark gate: {title}", _commit(gate), _runs(gate), _remarks(gate.remarks)]
+    if gate.fork is not None:
+        parts.append(_fork(gate.fork))
     if gate.unlooked:
         lines = [f"- {plain(part)}: {plain(why)}" for part, why in gate.unlooked.items()]
         parts.append("### Not looked at\n\n" + "\n".join(lines))
@@ -108,6 +111,12 @@ def _remark(one: Remark) -> str:
         more = f" and {len(one.subjects) - 1} more" if len(one.subjects) > 1 else ""
         lines.append(f"  - {code(one.subjects[0])}{more}")
     return "\n".join(lines)
+
+
+def _fork(fork: Dispatch) -> str:
+    if fork.inputs is not None:
+        return f"### Fork\n\nA trusted sweep of {code(str(fork.inputs['merge-sha']))} may start; it is not reusable."
+    return "### Fork\n\nNo trusted sweep starts:\n\n" + "\n".join(f"- {plain(one)}" for one in fork.why)
 
 
 def _sign_off(sign_off: SignOff) -> str:

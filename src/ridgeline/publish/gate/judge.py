@@ -14,9 +14,12 @@ from typing import Any
 from ridgeline.core.cell import Cell
 from ridgeline.core.errors import InputError, Problem, RidgelineError
 from ridgeline.core.where import Where
+from ridgeline.plan.outline import Planned
 from ridgeline.plan.priority import Context, score
 from ridgeline.publish.changelog.contract import Change as ChangelogChange
+from ridgeline.publish.changelog.entry import Entry as ChangelogEntry
 from ridgeline.publish.changelog.expansion import MasterConfigs
+from ridgeline.publish.changelog.gate import added_entries
 from ridgeline.publish.changelog.links import Links
 from ridgeline.publish.changelog.output import as_object
 from ridgeline.publish.changelog.refusal import ChangelogRefused
@@ -26,13 +29,13 @@ from ridgeline.publish.forge.event import Comment, Event, PullRequest
 from ridgeline.publish.forge.github import JobRun
 from ridgeline.publish.gate import cells as cells_
 from ridgeline.publish.gate import signoff
-from ridgeline.publish.gate.change import Change, head_message, read_change
-from ridgeline.publish.gate.decision import Decision, Situation, decide, sweep_labels
+from ridgeline.publish.gate.change import Change, files_at, head_message, read_change
+from ridgeline.publish.gate.decision import PUSH, Decision, Situation, decide, sweep_labels
 from ridgeline.publish.gate.jobs import Jobs, jobs_of
 from ridgeline.publish.gate.owners import Owners
 from ridgeline.publish.gate.performance import Performance
 from ridgeline.publish.gate.policy import GatePolicy
-from ridgeline.publish.gate.rule import Remark, Severity, of_problem, remark
+from ridgeline.publish.gate.rule import Remark, of_problem, remark
 from ridgeline.publish.gate.rules import changelog, configs, language, scripts
 from ridgeline.publish.gate.verdict import Gate
 from ridgeline.spec.config import Entry
@@ -62,11 +65,12 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class _Revision:
-    """The master configs of one commit, and the bytes of the changelog."""
+    """The master configs of one commit, the bytes of the changelog, and who owns what."""
 
     configs: configs.Configs
     master: MasterConfigs
     log: bytes
+    owners: Owners | None
 
 
 def judge_pull(event: Event, repository: Repository, policy: GatePolicy, around: Surroundings) -> Gate:
@@ -109,7 +113,7 @@ def judge_pull(event: Event, repository: Repository, policy: GatePolicy, around:
     selected = _select(additions, before, after, decision, pull, policy, remarks) if after and additions else None
     gate = _Selected.of(selected, after, base, head, decision, policy) if after else _Selected()
     if around.preflight is not None and after:
-        remarks += _preflight(around.preflight, keys, gate.planned_cells, found, after, change, remarks)
+        remarks += _preflight(around.preflight, keys, gate.planned_cells, found, after, change)
     facts = signoff.Facts(
         pull=pull,
         change=change,
@@ -119,7 +123,7 @@ def judge_pull(event: Event, repository: Repository, policy: GatePolicy, around:
         remarks=remarks,
         scripts=found,
         sign=signoff.asked(around.comments, policy) if around.comments is not None else None,
-        owners=_owners(repository, base, policy),
+        owners=before.owners,  # at the base: a change must not choose its own reviewers
         comments=around.comments,
         commits=around.commits,
         jobs=around.jobs,
@@ -146,6 +150,45 @@ def judge_pull(event: Event, repository: Repository, policy: GatePolicy, around:
     )
 
 
+def judge_push(event: Event, repository: Repository, policy: GatePolicy, around: Surroundings) -> Gate:
+    """Judge a push to the main branch: what was merged is measured as it is, whatever the labels. Of the changelog only
+    what selects jobs counts. Raises InputError."""
+    if event.before is None or event.after is None:
+        raise InputError([Problem("the event holds no commits")])
+    base, head = (_commit(repository, sha, which) for sha, which in ((event.before, "base"), (event.after, "head")))
+    change = read_change(repository, base, head)
+    touches = policy.paths.changelog in change.files and event.ref in ("refs/heads/main", "refs/heads/master")
+    decision = decide(Situation(action=PUSH, touches_changelog=touches), policy)
+    after, remarks = _head(repository, head, policy)
+    selected = _Selected()
+    additions: tuple[ChangelogEntry, ...] = ()
+    if after and decision.runs:
+        before = _revision(repository, base, policy, " (base)")
+        file = policy.paths.changelog
+        try:
+            additions = added_entries(after.log, diff(before.log, after.log), file)
+            selection = select(additions, after.master, lambda: before.master, Modifiers(), file)
+            selected = _Selected.of(selection, after, base, head, decision, policy)
+        except (ChangelogRefused, InputError) as refused:
+            remarks += [of_problem("P05", problem) for problem in refused.problems]
+    context = Context(PUSH)
+    scores = [score(row, around.priority, context) for row in selected.rows]
+    return Gate(
+        repository=event.repository,
+        number=None,
+        base=base,
+        head=head,
+        decision=decision,
+        remarks=tuple(remarks),
+        additions=len(additions),
+        cells=selected.cells,
+        hours=cells_.gpu_hours(selected.cells) if selected.jobs else None,
+        jobs=selected.jobs,
+        priority=str(max(scores)) if scores else None,
+        unlooked=dict(around.missing),
+    )
+
+
 def _commit(repository: Repository, sha: str, which: str) -> str:
     try:
         return repository.commit(sha)
@@ -154,21 +197,19 @@ def _commit(repository: Repository, sha: str, which: str) -> str:
         raise InputError([Problem(f"the {which} commit {sha} is not in this checkout", hint=hint)]) from error
 
 
-def _files(repository: Repository, commit: str, policy: GatePolicy, mark: str) -> list[tuple[str, bytes]]:
-    found = [(name, repository.find(commit, name)) for name in policy.paths.configs]
-    return [(f"{name}{mark}", data) for name, data in found if data is not None]
-
-
-def _master(repository: Repository, commit: str, read: configs.Configs, policy: GatePolicy, mark: str) -> MasterConfigs:
-    runners = repository.find(commit, policy.paths.runners)
-    name = f"{policy.paths.runners}{mark}"
-    return MasterConfigs(read.entries, None if runners is None else load_runners_text(runners, name))
-
-
 def _revision(repository: Repository, commit: str, policy: GatePolicy, mark: str) -> _Revision:
-    read = configs.read_configs(_files(repository, commit, policy, mark))
-    log = repository.find(commit, policy.paths.changelog) or b""
-    return _Revision(read, _master(repository, commit, read, policy, mark), log)
+    paths = policy.paths
+    found = files_at(repository, commit, (*paths.configs, paths.runners, paths.changelog, *paths.owners))
+    read = configs.read_configs([(f"{name}{mark}", found[name]) for name in paths.configs if name in found])
+    runners = found.get(paths.runners)
+    loaded = None if runners is None else load_runners_text(runners, f"{paths.runners}{mark}")
+    owners = next((found[name] for name in paths.owners if name in found), None)
+    return _Revision(
+        read,
+        MasterConfigs(read.entries, loaded),
+        found.get(paths.changelog, b""),
+        None if owners is None else Owners.read(owners.decode("utf-8", "replace")),
+    )
 
 
 def _head(repository: Repository, commit: str, policy: GatePolicy) -> tuple[_Revision | None, list[Remark]]:
@@ -250,7 +291,7 @@ def _situation(
 
 
 def _select(
-    additions: Sequence[Any],
+    additions: Sequence[ChangelogEntry],
     before: _Revision,
     after: _Revision,
     decision: Decision,
@@ -269,7 +310,7 @@ def _select(
 
 @dataclass(frozen=True, slots=True)
 class _Selected:
-    cells: tuple[Any, ...] = ()
+    cells: tuple[Planned, ...] = ()
     jobs: Jobs | None = None
     rows: tuple[Mapping[str, Any], ...] = ()
 
@@ -309,7 +350,6 @@ def _preflight(
     found: Sequence[scripts.Script],
     after: _Revision,
     change: Change,
-    before: Sequence[Remark],
 ) -> list[Remark]:
     """Remarks about the selected cells and those of changed configs, each at a changed line where there is one."""
     from ridgeline.plan.expand import cells as expand
@@ -319,13 +359,22 @@ def _preflight(
     try:
         concerned = list(expand(after.configs.entries, after.master.runners, Filters(keys=alive))) if alive else []
         concerned = list(dict.fromkeys([*selected, *concerned]))
+        paths = {script.file.path for script in found}
         said = preflight(concerned, {script.file.path: script.file.after or b"" for script in found})
-        return [_placed(one, after, change) for one in said]
+        placed = [_placed(one, after, change) for one in said]
+        # an old fault of a script does not block a new change
+        return [one for one in placed if not _old(one, paths, change)]
     except RidgelineError as error:
         problems = error.problems if isinstance(error, InputError) else (Problem(error.message),)
         return [
             remark("P50", f"preflight: {problem.message}", problem.where, hint=problem.hint) for problem in problems
         ]
+
+
+def _old(one: Remark, scripts_: set[str], change: Change) -> bool:
+    """Whether a remark is about a line of a script that the change does not touch."""
+    place = one.where
+    return place is not None and place.file in scripts_ and not change.touched(place.file, place.line)
 
 
 def _placed(one: Remark, after: _Revision, change: Change) -> Remark:
@@ -343,20 +392,8 @@ def _placed(one: Remark, after: _Revision, change: Change) -> Remark:
     return Remark(one.rule, one.severity, one.message, Where(place.file, line), one.hint, one.arithmetic, one.subjects)
 
 
-def _owners(repository: Repository, base: str, policy: GatePolicy) -> Owners | None:
-    """Read at the base: a change must not choose its own reviewers."""
-    for name in policy.paths.owners:
-        data = repository.find(base, name)
-        if data is not None:
-            return Owners.read(data.decode("utf-8", "replace"))
-    return None
-
-
 def _priority(gate: _Selected, pull: PullRequest, event: Event, around: Surroundings) -> str | None:
     if not gate.rows:
         return None
     context = Context("pull_request", pull.labels, None, pull.number)
     return str(max(score(row, around.priority, context) for row in gate.rows))
-
-
-__all__ = ["Preflight", "Severity", "Surroundings", "judge_pull"]

@@ -10,6 +10,7 @@ from ridgeline.core.where import Where
 from ridgeline.plan.estimate import Hours
 from ridgeline.plan.outline import Planned
 from ridgeline.publish.gate.decision import Decision
+from ridgeline.publish.gate.fork import Dispatch
 from ridgeline.publish.gate.jobs import Job, Jobs
 from ridgeline.publish.gate.performance import Performance
 from ridgeline.publish.gate.rule import RULES, Remark, Severity
@@ -27,7 +28,8 @@ _LEVELS = {
 @dataclass(frozen=True, kw_only=True)
 class Gate:
     """One judgement of one head commit. `priority`: the highest score of its jobs. `unlooked`: parts that were not
-    judged, with the reason; they are no pass. `performance`: None where no results exist."""
+    judged, with the reason; they are no pass. `performance`: None where no results exist. `fork`: for a maintainer's
+    label on a fork, what the trusted sweep starts with."""
 
     repository: str
     number: int | None
@@ -43,6 +45,7 @@ class Gate:
     priority: str | None = None
     sign_off: SignOff | None = None
     performance: Performance | None = None
+    fork: Dispatch | None = None
     unlooked: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -92,6 +95,7 @@ def as_json(gate: Gate) -> dict[str, Any]:
         "annotations": line_annotations(gate.remarks),
         "sign_off": None if gate.sign_off is None else gate.sign_off.as_json(),
         "performance": None if gate.performance is None else gate.performance.as_json(),
+        "fork_dispatch": None if gate.fork is None else {"inputs": gate.fork.inputs, "why": list(gate.fork.why)},
         "not_looked_at": dict(gate.unlooked),
     }
 
