@@ -40,9 +40,8 @@ def main() -> int:
     whole, output = user_seconds(str(space), "--json")
     cells = len(output.splitlines())
     spent = whole - start
-    print(
-        f"{cells} cells: {whole:.2f} s user, {start:.2f} s of it start-up, {spent:.2f} s of checks (target {TARGET_S} s)"
-    )
+    print(f"{cells} cells: {whole:.2f} s user, {start:.2f} s of it start-up")
+    print(f"checks: {spent:.2f} s (target {TARGET_S} s)")
     return 0 if spent < TARGET_S and cells == CELLS else 1
 
 

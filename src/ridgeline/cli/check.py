@@ -144,20 +144,32 @@ def _fix(subjects: Sequence[Subject], reports: Sequence[CellReport], configs: Se
             for edit in found if not isinstance(found, str) else ():
                 chosen.setdefault(edit.where.file, set()).add(edit)
     for name, edits in chosen.items():
-        path = Path(name)
-        if not path.is_file():
+        path = _file(name)
+        if path is None:
             left[f"{name}: not a file here; {'; '.join(sorted(edit.text for edit in edits))}"] = None
             continue
         before = path.read_bytes()
         after, failed = patched(before, sorted(edits))
         left |= dict.fromkeys(f"{edit.where}: {why}" for edit, why in failed)
-        sys.stdout.write(difference(name, before, after))
+        sys.stdout.write(difference(str(path), before, after))
         if write and after != before:
             path.write_bytes(after)
-            sys.stderr.write(f"wrote {name}\n")
+            sys.stderr.write(f"wrote {path}\n")
     for text in left:
         sys.stderr.write(f"not mended: {text}\n")
     return 1 if left else 0
+
+
+def _file(name: str) -> Path | None:
+    """The file of a place: as written, or one of our own recipes in a working copy of the source."""
+    import ridgeline
+
+    own = Path(ridgeline.__file__).parent / name
+    if Path(name).is_file():
+        return Path(name)
+    if not own.is_file() or "site-packages" in own.parts:
+        return None
+    return own.relative_to(Path.cwd()) if own.is_relative_to(Path.cwd()) else own
 
 
 def _nearest(subject: Subject, finding: Finding, texts: dict[str, bytes]) -> list[Edit] | str:

@@ -140,7 +140,8 @@ def plan_groups(layers: Sequence[KvLayer], *, hybrid: bool = True, aligned: bool
     if not layers:
         return KvPlan((), 1, 1)
     if not hybrid:
-        block = max(layer.block for layer in layers if layer.kind == FULL)
+        full = [layer.block for layer in layers if layer.kind == FULL]
+        block = max(full or [layer.block for layer in layers])
         layers = [
             replace(layer, kind=FULL, block=block, window=0) if layer.kind in (WINDOW, CHUNK) else layer
             for layer in layers

@@ -27,20 +27,35 @@ KINDS = {
     "ChunkedLocalAttentionSpec": CHUNK,
     "MambaSpec": STATE,
 }
+_NUMBERS = (
+    "count", "block_size", "num_kv_heads", "head_size", "head_size_v", "page_size_bytes", "compress_ratio", "alignment",
+    "sliding_window", "attention_chunk_size", "shapes_bytes",
+)  # fmt: skip
 # Bytes per (kv head, token) for `width` stored values, by the name of a narrow cache format.
 _DS_MLA = {"deepseek_v4": 584}
 
 
 def layer_of(spec: Mapping[str, Any], *, dcp: int = 1, mamba_mode: str = "none", where: str = "layers") -> KvLayer:
     """One layer of a pool. Raises InputError with every key that is missing or not understood."""
+    if not isinstance(spec, Mapping):
+        raise InputError([Problem(f"must be an object, is {spec!r}", key=where)])
     kind = KINDS.get(str(spec.get("kind")))
-    problems = []
+    problems = [
+        Problem(f"must be a positive integer, is {spec[key]!r}", key=f"{where}.{key}")
+        for key in _NUMBERS
+        if spec.get(key) is not None and not (type(spec[key]) is int and spec[key] > 0)
+    ]
     if kind is None:
         hint = f"one of {', '.join(KINDS)}"
         problems.append(Problem(f"`{spec.get('kind')}` is not a KV cache spec", key=f"{where}.kind", hint=hint))
     need = ["count", "block_size"]
-    if kind is not None and "page_size_bytes" not in spec:
+    if kind is not None and spec.get("page_size_bytes") is None:
         need += ["shapes_bytes"] if kind == STATE else ["num_kv_heads", "head_size", "dtype"]
+    window = kind in (WINDOW, CHUNK) and not (spec.get("sliding_window") or spec.get("attention_chunk_size"))
+    problems += [Problem("is missing", key=f"{where}.sliding_window")] if window else []
+    block, ratio = spec.get("block_size"), spec.get("compress_ratio") or 1
+    if not problems and isinstance(block, int) and isinstance(ratio, int) and block % ratio:
+        problems.append(Problem(f"must be a multiple of compress_ratio {ratio}", key=f"{where}.block_size"))
     problems += [Problem("is missing", key=f"{where}.{key}") for key in need if spec.get(key) is None]
     if "dtype" in spec and str(spec["dtype"]).removeprefix("torch.") not in ELEMENT:
         problems.append(Problem(f"`{spec['dtype']}` is not a known type", key=f"{where}.dtype"))
@@ -64,7 +79,7 @@ def layer_of(spec: Mapping[str, Any], *, dcp: int = 1, mamba_mode: str = "none",
 
 def _row(spec: Mapping[str, Any]) -> int:
     """Bytes of one stored row on this rank."""
-    if "num_kv_heads" not in spec:
+    if None in (spec.get("num_kv_heads"), spec.get("head_size"), spec.get("dtype")):
         return 1
     heads, size = int(spec["num_kv_heads"]), int(spec["head_size"])
     element = ELEMENT[str(spec["dtype"]).removeprefix("torch.")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -40,8 +41,10 @@ class Inputs:
     def number(self, key: str) -> float | None:
         """A number, or None when absent or null."""
         value = self.data.get(key)
-        if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
-            return None if value is None else float(value)
+        if value is None:
+            return None
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
         self.problems.append(Problem(f"must be a number, is {value!r}", key=key))
         return None
 

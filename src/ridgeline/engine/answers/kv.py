@@ -60,11 +60,14 @@ def _layers(inputs: Inputs) -> tuple[list[KvLayer], int | None, bool, bool]:
     hybrid = not inputs.flag("disable_hybrid_kv_cache_manager")
     if "layers" in data:
         settings = data.get("settings") or {}
+        if not isinstance(settings, Mapping):
+            inputs.refuse(f"must be an object, is {settings!r}", "settings")
+            settings = {}
         found: list[KvLayer] = []
         for index, spec in enumerate(data["layers"] if isinstance(data["layers"], list) else ()):
             try:
                 mode = str(settings.get("mamba_cache_mode", "none"))
-                found.append(layer_of(spec, dcp=settings.get("dcp") or 1, mamba_mode=mode, where=f"layers[{index}]"))
+                found.append(layer_of(spec, dcp=_dcp(settings, inputs), mamba_mode=mode, where=f"layers[{index}]"))
             except InputError as error:
                 inputs.problems += error.problems
         if not found and not inputs.problems:
@@ -84,6 +87,14 @@ def _layers(inputs: Inputs) -> tuple[list[KvLayer], int | None, bool, bool]:
     arch = find_model(name)
     layers = kv_layers(arch, topology, block=block, fp8=fp8, mtp=mtp, rows=rows, state_extra=drafts)
     return layers, arch.max_len, False, hybrid
+
+
+def _dcp(settings: Mapping[str, Any], inputs: Inputs) -> int:
+    value = settings.get("dcp") or 1
+    if type(value) is int and value > 0:
+        return value
+    inputs.refuse(f"must be a positive integer, is {value!r}", "settings.dcp")
+    return 1
 
 
 def described(plan: KvPlan, available: int | None, limit: int, in_flight: int) -> dict[str, Any]:

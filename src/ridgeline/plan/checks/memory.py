@@ -298,7 +298,12 @@ def resident(subject: Subject) -> Said:
                 )
             continue
         tokens = _tokens_at(sized, launch, sized.low, load_.p95)
-        sums = f"{asked}; the cache holds {tokens:,} at that length ({lanes * load_.p95 / max(1, tokens):.0%})"
+        half = _tokens_at(sized, launch, sized.low, load_.p50)
+        share = f"{lanes * load_.p95 / max(1, tokens):.0%}"
+        sums = (
+            f"{asked}; the cache holds {tokens:,} at that length ({share}), {tokens / load_.p95:.1f} requests of p95 "
+            f"and {half / load_.p50:.1f} of p50 ({load_.p50:,})"
+        )
         if lanes * load_.p95 > FULL_POOL * tokens:
             yield warns(
                 "the pool cannot hold every lane's history: prefixes are evicted, requests preempted",
