@@ -4,6 +4,7 @@ from ridgeline.trace.pacing.agent import AgentPacer, Tally
 from ridgeline.trace.pacing.api import Actions, Pacer, Send
 from ridgeline.trace.pacing.loop_settings import ArrivalSettings, LoopSettings
 from ridgeline.trace.pacing.loops import ClosedLoopPacer, OpenLoopPacer
+from ridgeline.trace.pacing.schedule import SchedulePacer, ScheduleSettings
 from ridgeline.trace.pacing.settings import PacingSettings
 
 __all__ = [
@@ -15,6 +16,8 @@ __all__ = [
     "OpenLoopPacer",
     "Pacer",
     "PacingSettings",
+    "SchedulePacer",
+    "ScheduleSettings",
     "Send",
     "Tally",
 ]
