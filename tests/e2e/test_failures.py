@@ -57,7 +57,7 @@ def test_an_empty_trace_is_refused(tmp_path: Path) -> None:
 def test_an_engine_nobody_launches_exits_with_3_and_names_it(tmp_path: Path) -> None:
     config = tmp_path / "trt.yaml"
     config.write_text(CONFIG.read_text().replace("framework: emulated", "framework: trt"))
-    done = sweep(tmp_path / "run", config=config)
+    done = ridgeline("sweep", config, "--out", tmp_path / "run", *ONE)
     assert done.returncode == 3
     assert "`trt`" in done.stderr
     assert "--engine emulated" in done.stderr

@@ -24,11 +24,14 @@ def test_the_framework_emulated_gives_emulated_points() -> None:
 
 
 def test_emulation_is_never_a_silent_stand_in() -> None:
-    unlaunchable = replace(CELL, benchmark=replace(BENCHMARK, framework="trt"))
-    with pytest.raises(EnvironmentFailed, match="framework `trt`"):
-        Deploy("real", RecipeSettings())(unlaunchable)
-    _, source = Deploy("emulated", RecipeSettings())(unlaunchable)
+    other = replace(CELL, benchmark=replace(BENCHMARK, framework="trt"))
+    deployment, source = Deploy("real", RecipeSettings())(other)
+    assert (deployment.kind, source) == ("trt", Source.MEASURED)
+    _, source = Deploy("emulated", RecipeSettings())(other)
     assert source is Source.EMULATED
+    nobodys = replace(CELL, benchmark=replace(BENCHMARK, framework="abacus"))
+    with pytest.raises(EnvironmentFailed, match="framework `abacus`"):
+        Deploy("real", RecipeSettings())(nobodys)
 
 
 def test_unknown_model_and_gpu_are_told_together_with_their_place() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from ridgeline.engine.graphs import Ladder
+from ridgeline.engine.graphs import FULL, NONE, PIECEWISE, Ladder
 from ridgeline.engine.options import EngineOptions
 from ridgeline.simulate.batch import Batch
 from ridgeline.simulate.cost import StepCost
@@ -16,16 +16,21 @@ _HEAD = ("Unpadded Tokens", "Padded Tokens", "Num Paddings", "Runtime Mode", "Co
 
 
 class CountedSteps(StepCost):
-    """Prices steps and counts what they ran as: (tokens of the busiest rank, tokens after padding, mode)."""
+    """Prices steps and counts what they ran as: (tokens of the busiest rank, tokens after padding, mode), and those in
+    which every rank only decoded by mode alone."""
 
     def __init__(self, options: EngineOptions, parameters: CostParameters) -> None:
         super().__init__(options, parameters)
         self.ran: Counter[tuple[int, int, str]] = Counter()
+        self.decodes: dict[str, int] = {FULL: 0, PIECEWISE: 0, NONE: 0}
 
     def mode(self, batches: Iterable[Batch | None], tokens: Sequence[int]) -> str:
+        batches = tuple(batches)
         found = super().mode(batches, tokens)
         most = max(tokens)
         self.ran[most, self._padded(most, found), found] += 1
+        if not any(batch.chunks for batch in batches if batch):
+            self.decodes[found] += 1
         return found
 
 
@@ -53,3 +58,10 @@ def step_table(ran: Counter[tuple[int, int, str]]) -> list[str]:
     widths = [max(len(cell) for cell in column) for column in zip(_HEAD, *words, strict=True)]
     lines = ["| " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) + " |" for row in (_HEAD, *words)]
     return ["**CUDAGraph Stats:**", lines[0], "|" + "|".join("-" * (w + 2) for w in widths) + "|", *lines[1:]]
+
+
+def step_counters(steps: CountedSteps) -> list[str]:
+    """Lines of the metrics page: decoding steps by what they ran as."""
+    name = "ridgeline:emulator_decode_steps_total"
+    head = [f"# HELP {name} Steps in which every rank only decoded, by graph mode.", f"# TYPE {name} counter"]
+    return head + [f'{name}{{mode="{mode}"}} {float(count)}' for mode, count in steps.decodes.items()]

@@ -1,17 +1,22 @@
-"""One attempt at one cell: services up, sessions replayed, services gone. What failed says in which layer."""
+"""An engine start that serves one cell after another. What failed says in which layer, and whose fault it seems."""
 
 from __future__ import annotations
 
+import contextlib
+import urllib.error
+import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from types import TracebackType
+from typing import NamedTuple, Self
 
 from ridgeline.core.cell import Cell
 from ridgeline.core.deployment import Deployment
 from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.core.record import Replay
-from ridgeline.launch.supervisor import Supervisor
+from ridgeline.launch.blame import Blame, blame
+from ridgeline.launch.supervisor import Supervisor, tail
 from ridgeline.replay.driver import ReplaySettings, run_replay
 from ridgeline.replay.endpoint import Endpoint
 from ridgeline.replay.progress import Progress
@@ -20,6 +25,9 @@ from ridgeline.sweep.workload import Load
 
 SCRAPE_S = 1.0  # simulated and real: under a speed-up the same window must not hold fewer samples
 SCRAPE_LEAST_S = 0.1
+TAIL_LINES = 200  # of each log, in which signs of the cause are looked for
+FLUSH_TIMEOUT_S = 10.0
+START, READY = "engine start", "ready"  # layers of a start
 
 
 class Attempt(NamedTuple):
@@ -31,58 +39,106 @@ class Attempt(NamedTuple):
 
 
 class AttemptFailed(EnvironmentFailed):
-    """An attempt that gave no point: the layer that failed, and the logs to keep."""
+    """An attempt that gave no point: the layer that failed, whose fault it seems, and the logs to keep."""
 
-    def __init__(self, layer: str, message: str, *, hint: str | None, logs: dict[str, Path]) -> None:
+    def __init__(
+        self, layer: str, message: str, *, hint: str | None, logs: dict[str, Path], blamed: Blame = Blame.UNKNOWN
+    ) -> None:
         super().__init__(message, hint=hint)
         self.layer = layer
         self.logs = logs
+        self.blamed = blamed
 
 
 @dataclass(slots=True)
-class Attempting:
-    """How attempts are made: where services live while they run, and who hears of it."""
+class EngineStart:
+    """The services of a deployment while cells are replayed against them. Use it as a context.
 
+    Raises AttemptFailed from `with` when they do not come up, and from `replay` when they die or the replay stops.
+    """
+
+    deployment: Deployment
     folder: Path
     speed: float
     on_step: Callable[[Kind, str], None] = lambda kind, text: None
     on_progress: Callable[[Progress], None] = lambda progress: None
     progress_s: float = 0.25
+    served: int = 0  # cells replayed so far
+    _supervisor: Supervisor = field(init=False)
 
-    def run(self, cell: Cell, deployment: Deployment, load: Load) -> Attempt:
-        """Start `deployment`, replay `load` against it, stop it. Raises AttemptFailed."""
-        supervisor = Supervisor(deployment, self.folder, on_phase=self._phase)
-        layer = "start"
+    def __enter__(self) -> Self:
+        self._supervisor = Supervisor(self.deployment, self.folder, on_phase=self._phase)
         try:
-            with supervisor:
-                layer = "replay"
-                self.on_step("replay", cell.name)
-                replay = self._replay(deployment, supervisor, load)
-                death = supervisor.dead()
+            self._supervisor.__enter__()
         except EnvironmentFailed as error:
-            raise AttemptFailed(layer, error.message, hint=error.hint, logs=_logs(supervisor)) from error
+            layer = READY if "was not ready" in error.message else START
+            raise self._failed(layer, error.message, error.hint) from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._supervisor.stop()
+
+    def replay(self, cell: Cell, load: Load) -> Attempt:
+        """Replay one cell's load. The cache is flushed before every cell but the first, where the engine can do it."""
+        cache = self._cache_before()
+        self.on_step("replay", cell.name)
+        try:
+            replay = self._replay(load)
+        except EnvironmentFailed as error:
+            raise self._failed("replay", error.message, error.hint) from error
+        death = self._supervisor.dead()
         if death or replay.aborted:
-            message = death or replay.aborted or ""
-            raise AttemptFailed(layer, message, hint="the services' logs are kept", logs=_logs(supervisor))
+            raise self._failed("replay", death or replay.aborted or "", "the services' logs are kept")
         found: dict[str, object] = {
-            "containment": supervisor.containment,
-            "ready_s": {name: running.ready_s for name, running in supervisor.running.items()},
+            "containment": self._supervisor.containment,
+            "ready_s": {name: running.ready_s for name, running in self._supervisor.running.items()},
+            "cache_before": cache,
+            "served_before": self.served,
         }
-        return Attempt(replay, _logs(supervisor), found)
+        self.served += 1
+        return Attempt(replay, self.logs, found)
+
+    @property
+    def usable(self) -> bool:
+        """Whether another cell can be replayed."""
+        return self._supervisor.dead() is None
+
+    @property
+    def logs(self) -> dict[str, Path]:
+        return {path.name: path for path in self._supervisor.logs.values()}
+
+    def _failed(self, layer: str, message: str, hint: str | None) -> AttemptFailed:
+        """The failure with what the logs say about its cause."""
+        sign = blame([message, *("\n".join(tail(path, TAIL_LINES)) for path in self.logs.values())])
+        if sign is None:
+            return AttemptFailed(layer, message, hint=hint, logs=self.logs)
+        where = sign.layer if layer == START else layer
+        return AttemptFailed(where, message, hint=sign.advice, logs=self.logs, blamed=sign.blame)
+
+    def _cache_before(self) -> str:
+        """`fresh` before the first cell; then `flushed` where every engine did so, else `markers`: the prompts of two
+        cells differ from their first token on."""
+        if not self.served:
+            return "fresh"
+        engines = [service.name for service in self.deployment.services if service.role not in ("router", "cache")]
+        return "flushed" if engines and all(_flush(self._supervisor.url(name)) for name in engines) else "markers"
 
     def _phase(self, service: str, phase: str) -> None:
         if phase != "stop":
             self.on_step("start" if phase == "start" else "ready", service)
 
-    def _replay(self, deployment: Deployment, supervisor: Supervisor, load: Load) -> Replay:
+    def _replay(self, load: Load) -> Replay:
+        supervisor = self._supervisor
         return run_replay(
             load.pacer,
             load.prompts,
-            Endpoint(url=supervisor.url(), model=deployment.served_model),
+            Endpoint(url=supervisor.url(), model=self.deployment.served_model),
             speed=self.speed,
             settings=ReplaySettings(
                 progress_s=self.progress_s,
-                scrape_urls=metrics_pages(deployment, supervisor),
+                scrape_urls=metrics_pages(self.deployment, supervisor),
                 scrape_s=max(SCRAPE_LEAST_S, SCRAPE_S / self.speed),
             ),
             on_progress=self.on_progress,
@@ -101,5 +157,14 @@ def metrics_pages(deployment: Deployment, supervisor: Supervisor) -> tuple[str, 
     return tuple(dict.fromkeys((*own, *extra)))
 
 
-def _logs(supervisor: Supervisor) -> dict[str, Path]:
-    return {path.name: path for path in supervisor.logs.values()}
+def _flush(url: str) -> bool:
+    """Ask an engine to forget its prefix cache (vLLM's own path; SGLang's is another). False where it cannot."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    for path in ("/reset_prefix_cache", "/flush_cache"):
+        with (
+            contextlib.suppress(urllib.error.URLError, OSError),
+            opener.open(urllib.request.Request(f"{url}{path}", method="POST"), timeout=FLUSH_TIMEOUT_S) as answer,
+        ):
+            if answer.status == 200:
+                return True
+    return False

@@ -17,19 +17,21 @@ from ridgeline.core.cell import Cell
 from ridgeline.core.deployment import Deployment
 from ridgeline.core.finding import Expectation
 from ridgeline.core.point import Point, Source
+from ridgeline.launch.blame import Blame
+from ridgeline.launch.engines import engine_kind
 from ridgeline.results.aggregate import aggregate
 from ridgeline.results.identity import run_key
 from ridgeline.results.runfolder import RunFolder
-from ridgeline.sweep.attempt import Attempt, AttemptFailed, Attempting
+from ridgeline.sweep.attempt import Attempt, AttemptFailed, EngineStart
 from ridgeline.sweep.deploy import expected_of_model
 from ridgeline.sweep.events import Event, Kind, Listener, silence
+from ridgeline.sweep.groups import Group, grouped
+from ridgeline.sweep.live import LIVE, LiveState
 from ridgeline.sweep.proof import Proof, from_logs, graph_misses, observed, promises, prove, with_proof
 from ridgeline.sweep.settings import SweepSettings
 from ridgeline.sweep.workload import Workload
 
-LIVE = ".live"  # where the services of the cell under way keep their logs, inside the run folder
-
-
+RETRIES = 1  # of a failure that the machine is to blame for
 GRAPH_LANES = 2  # requests of a lane that decode at one time: its own and a subagent's
 
 Expect = Callable[[Cell, Deployment], Sequence[Expectation]]  # what the preflight promises for a cell
@@ -63,6 +65,7 @@ class Sweep:
     deploy: Callable[[Cell], tuple[Deployment, Source]]
     listen: Listener = silence
     fail_fast: bool = False
+    failures_in_a_row: int = 3  # on one engine; then its other cells are not tried
     expect: Expect = expected_of_model
 
     def plan(self) -> list[Planned]:
@@ -86,53 +89,24 @@ class Sweep:
         return Planned(cell, deployment, source, key)
 
     def run(self, folder: RunFolder) -> Summary:
-        """Run what is not finished yet. Raises EnvironmentFailed when results cannot be stored: then what is stored
-        stays, and the cell under way is lost."""
+        """Run what is not finished yet, one engine start after another.
+
+        Raises EnvironmentFailed when results cannot be stored (what is stored stays, the cell under way is lost), and
+        before anything is started when nothing here launches an engine that a cell needs.
+        """
         planned = self.plan()
-        done = skipped = failed = 0
-        for index, item in enumerate(planned, 1):
-            if folder.finished(item.run_key):
-                skipped += 1
-                self._tell("skip", index, len(planned), item)
-                continue
-            if self._one(folder, item, index, len(planned)):
-                done += 1
-            else:
-                failed += 1
-                if self.fail_fast:
-                    break
-        return Summary(done, skipped, failed, len(planned) - done - skipped - failed)
-
-    def _one(self, folder: RunFolder, item: Planned, index: int, total: int) -> bool:
-        """One cell from start to stored point. False when it failed, which is stored too."""
-        self._tell("begin", index, total, item)
-        number = folder.attempts(item.run_key) + 1
-        live = folder.path / LIVE / item.run_key[:16]
-        attempting = Attempting(
-            live,
-            self.settings.speed,
-            on_step=lambda kind, text: self._tell(kind, index, total, item, text=text),
-            on_progress=lambda progress: self._tell("progress", index, total, item, progress=progress),
-        )
-        began = datetime.now(UTC).isoformat(timespec="seconds")
-        load = self.workload.load(item.cell, f"{item.run_key[:16]}.{number}", item.deployment.served_model)
+        for item in planned:
+            engine_kind(item.deployment.kind)
+        live = LiveState(folder.path / LIVE, [(item.cell.name, item.run_key) for item in planned])
+        live.begin()
+        run = _Run(self, folder, planned, live)
         try:
-            attempt = attempting.run(item.cell, item.deployment, load)
-            point, proof = self._proven(item, attempt, self._point(item, attempt, number, began))
-            extra = {"found": attempt.found, "evidence": proof.evidence, "proof": proof.outcomes}
-            folder.write_cell(item.cell, point, attempt.replay, item.deployment, attempt.logs, extra)
-        except AttemptFailed as error:
-            folder.write_failure(
-                item.cell, item.run_key, error.layer, error.message, hint=error.hint or "", logs=error.logs
-            )
-            self._tell("failed", index, total, item, text=f"{error.layer}: {error.message}")
-            return False
+            return run.all()
         finally:
-            shutil.rmtree(live, ignore_errors=True)
-        self._tell("done", index, total, item, point=point)
-        return True
+            live.end()
 
-    def _point(self, item: Planned, attempt: Attempt, number: int, began: str) -> Point:
+    def point(self, item: Planned, attempt: Attempt, number: int, began: str) -> Point:
+        """The point of one attempt, before its promises are looked at."""
         return aggregate(
             attempt.replay,
             cell=item.cell,
@@ -149,17 +123,123 @@ class Sweep:
             },
         )
 
-    def _proven(self, item: Planned, attempt: Attempt, point: Point) -> tuple[Point, Proof]:
+    def proven(self, item: Planned, attempt: Attempt, point: Point) -> tuple[Point, Proof]:
         """The point with what the run's logs, metrics and records make of its promises."""
         logged = from_logs(item.deployment, attempt.logs)
         evidence = (*logged, *observed(point, attempt.replay, item.deployment.kind))
         evidence += tuple(graph_misses(logged, GRAPH_LANES * item.cell.concurrency))
-        wanted = promises(item.cell, item.deployment, self.expect(item.cell, item.deployment))
+        shared = bool(attempt.found["served_before"])
+        wanted = promises(item.cell, item.deployment, self.expect(item.cell, item.deployment), shared=shared)
         proof = prove(wanted, evidence, readable=bool(logged))
         return with_proof(point, proof), proof
 
-    def _tell(self, kind: Kind, index: int, total: int, item: Planned, **more: object) -> None:
-        self.listen(Event(kind=kind, index=index, total=total, cell=item.cell, **more))  # type: ignore[arg-type]
+
+@dataclass(slots=True)
+class _Run:
+    """One execution of a sweep. `counts`: cells by what became of them."""
+
+    sweep: Sweep
+    folder: RunFolder
+    planned: Sequence[Planned]
+    live: LiveState
+    done: int = 0
+    skipped: int = 0
+    failed: int = 0
+
+    def all(self) -> Summary:
+        todo: list[tuple[int, Planned]] = []
+        for index, item in enumerate(self.planned, 1):
+            if self.folder.finished(item.run_key):
+                self.skipped += 1
+                self._tell("skip", index)
+            else:
+                todo.append((index, item))
+        for group in grouped(todo):
+            if not self._group(group):
+                break
+        left = len(self.planned) - self.done - self.skipped - self.failed
+        return Summary(self.done, self.skipped, self.failed, left)
+
+    def _group(self, group: Group[Planned]) -> bool:
+        """Every cell of one deployment; the engine is started again after one that failed. False ends the sweep."""
+        queue = list(group.members)
+        failures = retried = 0
+        while queue:
+            index = queue[0][0]
+            live = self.folder.path / LIVE / queue[0][1].run_key[:16]
+            engine = EngineStart(
+                group.deployment,
+                live,
+                self.sweep.settings.speed,
+                on_step=lambda kind, text, at=index: self._tell(kind, at, text=text),  # type: ignore[misc]
+            )
+            try:
+                self._tell("begin", index)
+                with engine:
+                    while queue and (engine.usable or not engine.served):
+                        at, item = queue[0]
+                        if at != index:
+                            self._tell("begin", at)
+                        self._cell(engine, at, item)
+                        queue.pop(0)
+                        failures = retried = 0
+            except AttemptFailed as error:
+                at, item = queue.pop(0)
+                failures += 1
+                self._note_failure(at, item, error)
+                if error.blamed is Blame.INFRASTRUCTURE and retried < RETRIES:
+                    retried += 1
+                    self.failed -= 1
+                    queue.insert(0, (at, item))
+                elif self.sweep.fail_fast:
+                    return False
+                elif error.layer not in ("replay", "results") and error.blamed is not Blame.INFRASTRUCTURE:
+                    self._give_up(queue, error, "the same engine did not start before")
+                elif failures >= self.sweep.failures_in_a_row:
+                    self._give_up(queue, error, f"{failures} cells in a row failed on this engine")
+            finally:
+                shutil.rmtree(live, ignore_errors=True)
+        return True
+
+    def _cell(self, engine: EngineStart, index: int, item: Planned) -> None:
+        """One cell on a running engine, from load to stored point. Raises AttemptFailed."""
+        number = self.folder.attempts(item.run_key) + 1
+        engine.on_step = lambda kind, text: self._tell(kind, index, text=text)
+        engine.on_progress = lambda progress: self._tell("progress", index, progress=progress)
+        began = datetime.now(UTC).isoformat(timespec="seconds")
+        marker = f"{item.run_key[:16]}.{number}"
+        load = self.sweep.workload.load(item.cell, marker, item.deployment.served_model)
+        attempt = engine.replay(item.cell, load)
+        point, proof = self.sweep.proven(item, attempt, self.sweep.point(item, attempt, number, began))
+        extra = {"found": attempt.found, "evidence": proof.evidence, "proof": proof.outcomes}
+        self.folder.write_cell(item.cell, point, attempt.replay, item.deployment, attempt.logs, extra)
+        self.done += 1
+        self._tell("done", index, point=point)
+
+    def _note_failure(self, index: int, item: Planned, error: AttemptFailed) -> None:
+        self.failed += 1
+        self.folder.write_failure(
+            item.cell,
+            item.run_key,
+            error.layer,
+            error.message,
+            hint=error.hint or "",
+            logs=error.logs,
+            detail={"blame": str(error.blamed)},
+        )
+        self._tell("failed", index, text=f"{error.layer}: {error.message}")
+
+    def _give_up(self, queue: list[tuple[int, Planned]], error: AttemptFailed, why: str) -> None:
+        """The rest of a group, not tried: each cell is a failure that says why."""
+        message = f"{why}: {error.message.splitlines()[0]}"
+        while queue:
+            self._note_failure(*queue.pop(0), AttemptFailed(error.layer, message, hint=error.hint, logs={}))
+
+    def _tell(self, kind: Kind, index: int, **more: object) -> None:
+        cell = self.planned[index - 1].cell
+        event = Event(kind=kind, index=index, total=len(self.planned), cell=cell, **more)  # type: ignore[arg-type]
+        self.live(event)
+        self.sweep.listen(event)
 
 
 def asked(cell: Cell, settings: SweepSettings) -> Cell:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ridgeline.simulate.engine import Engine
+from ridgeline.simulate.graphlog import CountedSteps, step_counters
 from ridgeline.simulate.metrics import FAMILIES, rows, series
 from ridgeline.simulate.server.pump import Pump
 
@@ -30,6 +31,8 @@ def metrics_page(engine: Engine, pump: Pump, model: str, speed: float) -> bytes:
     own = (pump.lag_s, pump.worst_lag_s, pump.total_lag_s, engine.steps, speed)
     for (name, (kind, text)), value in zip(OWN.items(), own, strict=True):
         lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}", f"{name} {_number(value)}"]
+    if isinstance(engine.price, CountedSteps):
+        lines += step_counters(engine.price)
     return ("\n".join(lines) + "\n").encode()
 
 

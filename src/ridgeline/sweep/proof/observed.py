@@ -22,6 +22,7 @@ FULL_POOL = 0.9  # peak use above which missing prefixes may have been evicted, 
 RETURNS = 20  # fewer returning turns say nothing about affinity
 SMALL_PROMPT = 512  # tokens: below, rounding to blocks hides whether a prefix was found
 _RANK = re.compile(r'(?:^|,)engine="([^"]*)"')
+STEPS = "ridgeline:emulator_decode_steps_total"
 _ROUTER = "vllm_router_"
 
 
@@ -33,6 +34,8 @@ def observed(point: Point, replay: Replay, kind: str) -> tuple[Evidence, ...]:
     if prefix:
         found += _ranks(scrapes, prefix)
     found += _affinity(replay.records, point)
+    found += _contamination(replay.records)
+    found += _graph_misses(scrapes, replay)
     found += _router(scrapes, replay)
     return tuple(found)
 
@@ -66,7 +69,11 @@ def _measure(point: Point, name: str) -> float | None:
 
 
 def _cache(point: Point, records: Sequence[Record]) -> Iterator[Evidence]:
-    hit, reachable = _measure(point, "server_cache_hit"), reachable_hit(records)
+    """Hits by the answers' usage where they tell, which is of exactly the good requests; else by the server's counters,
+    whose scrapes around the window take in some of the warm-up."""
+    hit, reachable = _measure(point, "usage_cache_hit"), reachable_hit(records)
+    if hit is None:
+        hit = _measure(point, "server_cache_hit")
     if hit is None:
         return
     yield Evidence("prefix_hit", hit, parser=PARSER)
@@ -149,6 +156,31 @@ def _affinity(records: Sequence[Record], point: Point) -> Iterator[Evidence]:
     peak = _measure(point, "kv_usage.peak")
     if came >= RETURNS and not (peak is not None and peak >= FULL_POOL):
         yield Evidence("affinity", found / came, parser=f"usage/1 ({came} returning turns)")
+
+
+def _contamination(records: Sequence[Record]) -> Iterator[Evidence]:
+    """Share of the first prompt of each session tree that was cached before it came. Markers make trees differ from
+    their first token on, so anything but zero was left by somebody else."""
+    first: dict[int, Record] = {}
+    for record in sorted(records, key=lambda r: (r.sent_ns or 0, r.request_id)):
+        first.setdefault(record.tree, record)
+    known = [r for r in first.values() if r.outcome is Outcome.OK and r.prompt_tokens and r.cached_tokens is not None]
+    total = sum(record.prompt_tokens or 0 for record in known)
+    if total:
+        cached = sum(record.cached_tokens or 0 for record in known)
+        yield Evidence("contamination", cached / total, parser=f"usage/1 ({len(known)} trees)")
+
+
+def _graph_misses(scrapes: Scrapes, replay: Replay) -> Iterator[Evidence]:
+    """Share of decoding steps without a graph, where the engine counts them by mode (the emulated one does)."""
+    ends = (replay.phases.profiling_start_ns, replay.phases.drained_ns or replay.phases.profiling_end_ns)
+    if STEPS not in scrapes.names or ends[0] is None or ends[1] is None:
+        return
+    window = (float(ends[0]), float(ends[1]))
+    total = scrapes.increase((STEPS,), window)
+    missed = scrapes.increase((STEPS,), window, 'mode="NONE"') or 0.0
+    if total:
+        yield Evidence("graph_misses", missed / total, parser=PARSER)
 
 
 def _router(scrapes: Scrapes, replay: Replay) -> Iterator[Evidence]:

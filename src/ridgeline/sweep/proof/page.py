@@ -6,6 +6,7 @@ from ridgeline.launch.engines import ENGINES, router
 from ridgeline.launch.engines.shapes import Shape
 from ridgeline.sweep.proof.promises import (
     AFFINITY,
+    CONTAMINATION,
     GRAPH_MISSES,
     IMBALANCE,
     KV_SLACK,
@@ -51,6 +52,8 @@ def render() -> str:
         ("P7", f"`rank_imbalance` at most {IMBALANCE:g}: the busiest rank against the mean, in prompt tokens",
          "several ranks"),
         ("P8", f"`graph_misses` at most {GRAPH_MISSES:g} of the small steps", "engines that print the table"),
+        ("P10", f"`contamination` at most {CONTAMINATION:g}: share of first prompts that was cached before they came",
+         "agentic cells that share an engine start with an earlier one"),
         ("P9", f"`kv_tokens` within {KV_SLACK:.0%} of the prediction, `full_graphs`, `prefix_caching`",
          "the emulated engine, whose memory is known exactly"),
     )  # fmt: skip

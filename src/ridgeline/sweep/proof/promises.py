@@ -22,13 +22,19 @@ PREEMPTED = 0.001  # of the requests
 PREFIX_GAP = 0.10  # hits below what the sessions repeat; judged only where the pool never filled up
 AFFINITY = 0.9  # share of returning turns that find most of their session in the cache
 GRAPH_MISSES = 0.02  # share of decode steps without a graph
+CONTAMINATION = 0.02  # share of the first prompts of session trees that was cached before they came
 IMBALANCE = 1.5  # the busiest rank against the mean
 
 
-def promises(cell: Cell, deployment: Deployment, preflight: Sequence[Expectation] = ()) -> tuple[Expectation, ...]:
-    """The preflight's expectations and those that hold for any run of such a deployment."""
+def promises(
+    cell: Cell, deployment: Deployment, preflight: Sequence[Expectation] = (), *, shared: bool = False
+) -> tuple[Expectation, ...]:
+    """The preflight's expectations and those that hold for any run of such a deployment. `shared`: the engine served
+    another cell before, so what that one left in the cache must not have helped."""
     kind = engine_kind(deployment.kind)
     standing = list(_standing(cell, deployment)) if kind.prefix else []
+    if shared and kind.prefix and cell.scenario.kind == "agentic-coding":
+        standing.append(Expectation("contamination", "<=", CONTAMINATION, rule="P10"))
     return tuple(dict.fromkeys((*map(_as_logged, preflight), *standing)))
 
 

@@ -35,6 +35,7 @@ CODES: dict[str, tuple[str, str]] = {
     "router_key_source": ("affinity", "the router does not spread by session"),
     "preempted_share": ("preemptions", "requests lost their blocks to others"),
     "acceptance_length": ("acceptance", "speculation accepts another number of tokens than it should"),
+    "contamination": ("contamination", "prompts met a cache that another cell had filled"),
     "router_retries": ("router-retries", "the router sent requests twice"),
     "router_breaker": ("router-breaker", "the router shut a worker off"),
     "cuda_graph_max_bs": ("graphs", "graphs cover fewer requests than promised"),
