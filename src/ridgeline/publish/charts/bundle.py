@@ -12,6 +12,10 @@ import json
 import re
 from functools import cache
 from importlib import resources
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import jinja2
 
 _JSON = re.compile(r"^import (\w+) from '\./([\w-]+\.json)' with \{ type: 'json' \};.*\n", re.MULTILINE)
 _IMPORT = re.compile(r"^import \{[^}]*\} from '\./([\w-]+\.js)';\n", re.MULTILINE)
@@ -56,6 +60,15 @@ def modules(entry: str) -> list[str]:
 
     visit(entry, ())
     return order
+
+
+@cache
+def templates() -> jinja2.Environment:
+    """Page templates by file name: everything put into them is escaped, and a name they do not get is an error."""
+    import jinja2
+
+    loader = jinja2.FunctionLoader(asset)
+    return jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
 
 
 def _joined(text: str) -> str:

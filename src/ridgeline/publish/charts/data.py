@@ -107,10 +107,10 @@ def again(header: RunHeader, name: str) -> str:
     return shlex.join([*words, "--cells", glob.escape(name), "--out", "runs/again"])
 
 
-def packed(data: Mapping[str, Any]) -> dict[str, Any]:
-    """`data` for the wire: values as arrays in the order of `keys` (null: missing), reasons by number. The script
-    unpacks it. A third of the size: reasons repeat, and a point has some two hundred measures."""
-    keys = list(data["measures"])
+def packed(data: Mapping[str, Any], keys: Sequence[str] = ()) -> dict[str, Any]:
+    """`data` for the wire: values as arrays in the order of `keys` (default: every measure; null: missing), reasons by
+    number. The script unpacks it. A third of the size: reasons repeat, and a point has some two hundred measures."""
+    keys = list(keys or data["measures"])
     reasons: dict[str, int] = {}
     points = []
     for point in data["points"]:

@@ -3,13 +3,14 @@
 
 const text0 = address => address.replace(/^[#?]/, '');
 
-/** fields: name → {fallback, parse(text) → value or undefined when it makes no sense, print(value) → text}. */
+/** fields: name → {fallback, parse(text) → value or undefined when it makes no sense, print(value) → text}. A field
+    that is `many` holds a list of texts and stands in the address once for each. */
 export function decode(hash, fields) {
   const state = {}, notices = [];
   for (const [name, field] of Object.entries(fields)) state[name] = field.fallback;
   for (const [name, text] of new URLSearchParams(text0(hash))) {
     if (!Object.hasOwn(fields, name)) { notices.push(`“${name}” is not a setting of this page`); continue; }
-    const value = fields[name].parse(text);
+    const value = fields[name].many ? [...state[name], text] : fields[name].parse(text);
     if (value === undefined) notices.push(`“${name}” has no value “${text}” here`);
     else state[name] = value;
   }
@@ -20,7 +21,8 @@ export function encode(state, fields) {
   const out = new URLSearchParams();
   for (const [name, field] of Object.entries(fields)) {
     const text = field.print(state[name]);
-    if (text !== field.print(field.fallback)) out.append(name, text);
+    if (text === field.print(field.fallback)) continue;
+    for (const one of field.many ? state[name] : [text]) out.append(name, one);
   }
   return out.toString();
 }

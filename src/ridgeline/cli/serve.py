@@ -1,0 +1,151 @@
+"""`ridgeline serve`: the dashboard, on this machine unless told otherwise."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ridgeline.cli.typed import run_app
+from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
+from ridgeline.core.where import Where
+
+if TYPE_CHECKING:
+    from ridgeline.publish.web.data import Shelf
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def serve(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="run folders, folders of them, or result files an importer knows [runs]", show_default=False
+        ),
+    ] = None,
+    store: Annotated[str | None, typer.Option(help="a store: its folder, or a PostgreSQL address")] = None,
+    overlay: Annotated[
+        list[Path] | None,
+        typer.Option(help="an unofficial run to be laid over: a run folder or a result file; repeatable"),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="address to listen on; other than the loopback needs a token")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="port; 0 takes a free one")] = 8000,
+    name: Annotated[list[str] | None, typer.Option(help="a host name readers use for this server; repeatable")] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="file that holds the token [environment RIDGELINE_TOKEN]")
+    ] = None,
+) -> int:
+    """Serve the dashboard: frontier, runs, comparison, points, plans, gates, data and traces. Works offline.
+
+    What is served is read while it is written: a sweep that goes on appears as it goes. The address goes to stdout.
+    """
+    from ridgeline.publish.web.app import Context, create_app
+    from ridgeline.publish.web.data import Library
+    from ridgeline.publish.web.safety import access
+
+    rules = access(host, _token(token_file), tuple(name or ()))
+    shelves = _shelves(paths or [], store)
+    context = Context(Library(shelves, _overlays(overlay or [])), rules)
+    return _listen(create_app(context), host, port)
+
+
+def _token(file: Path | None) -> str | None:
+    if file is None:
+        return os.environ.get("RIDGELINE_TOKEN") or None
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        problem = Problem(f"cannot be read: {error.strerror}", Where(str(file)), key="--token-file")
+        raise InputError([problem]) from error
+
+
+def _shelves(paths: list[Path], store: str | None) -> list[Shelf]:
+    from ridgeline.publish.web.folders import FolderShelf
+
+    found: list[Shelf] = []
+    if store is not None:
+        from ridgeline.publish.web.stored import shelves_of
+
+        found += shelves_of(store)
+    folders, files = _sorted(paths or ([] if store is not None else [Path("runs")]))
+    if folders:
+        found.append(FolderShelf(folders))
+    if files:
+        from ridgeline.publish.web.imported import ImportedShelf
+
+        found.append(ImportedShelf(files))
+    return found
+
+
+def _overlays(paths: list[Path]) -> list[Shelf]:
+    from ridgeline.publish.web.folders import FolderShelf
+
+    folders, files = _sorted(paths)
+    found: list[Shelf] = [FolderShelf(folders)] if folders else []
+    if files:
+        from ridgeline.publish.web.imported import ImportedShelf
+
+        found.append(ImportedShelf(files))
+    return found
+
+
+def _sorted(paths: list[Path]) -> tuple[list[Path], list[Path]]:
+    """Folders that hold runs of ours (or will), and everything that an importer has to read."""
+    problems = [
+        Problem("no such file or folder", Where(str(path)))
+        for path in paths
+        if not path.exists() and path != Path("runs")
+    ]
+    if problems:
+        raise InputError(problems)
+    ours = [path for path in paths if not path.is_file() and _holds_runs(path)]
+    return ours, [path for path in paths if path not in ours]
+
+
+def _holds_runs(path: Path) -> bool:
+    if not path.exists() or (path / "run.json").exists():
+        return True
+    entries = list(path.iterdir())
+    return not entries or any((entry / "run.json").exists() for entry in entries)
+
+
+def _listen(served: object, host: str, port: int) -> int:
+    import socket
+
+    import uvicorn
+
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        hint = "choose another one with --port, or --port 0 for a free one"
+        raise EnvironmentFailed(f"cannot listen on {host} port {port}: {error.strerror}", hint=hint) from error
+    real = listener.getsockname()[1]
+    shown = f"[{host}]" if ":" in host else host
+    sys.stdout.write(f"http://{shown}:{real}/\n")
+    sys.stdout.flush()
+    sys.stderr.write("serving; Ctrl-C ends it\n")
+    config = uvicorn.Config(
+        served,  # type: ignore[arg-type]
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=2,
+        loop="auto",
+    )
+    uvicorn.Server(config).run(sockets=[listener])
+    return 0
+
+
+def run(argv: list[str]) -> int:
+    """Entry of the verb."""
+    return run_app(app, "serve", argv)

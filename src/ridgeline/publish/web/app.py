@@ -1,0 +1,73 @@
+"""The application: routes put together, the guard around them, errors as sentences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ridgeline import __version__
+from ridgeline.core.errors import RidgelineError
+from ridgeline.publish.web import html
+from ridgeline.publish.web.answers import Memory, encode
+from ridgeline.publish.web.data import Library
+from ridgeline.publish.web.safety import Access, Guard
+
+
+@dataclass
+class Context:
+    """What every route knows."""
+
+    library: Library
+    access: Access = field(default_factory=Access)
+    memory: Memory = field(default_factory=Memory)
+    extras: dict[str, Any] = field(default_factory=dict)  # what single pages were given: traces, configs, a repository
+
+
+def create_app(context: Context) -> Guard:
+    """The ASGI application."""
+    from ridgeline.publish.web.routes import ROUTERS
+
+    app = FastAPI(
+        title="Ridgeline",
+        version=__version__,
+        summary="Points, frontiers and comparisons, with units, sources and provenance.",
+        openapi_url="/api/openapi.json",
+        docs_url=None,  # their pages load scripts from elsewhere
+        redoc_url=None,
+    )
+    app.state.context = context
+    for router in ROUTERS:
+        app.include_router(router)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(RidgelineError, _known_error)
+    return Guard(app, context.access)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return refuse(request, error.status_code, str(error.detail))
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    said = "; ".join(f"{'.'.join(str(part) for part in one['loc'][1:])}: {one['msg']}" for one in error.errors())
+    return refuse(request, 400, said)
+
+
+async def _known_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RidgelineError)
+    return refuse(request, 400 if error.exit_code == 2 else 409 if error.exit_code == 1 else 503, str(error))
+
+
+def refuse(request: Request, status: int, said: str) -> Response:
+    """An error as JSON under /api, as a page elsewhere."""
+    if request.url.path.startswith("/api/"):
+        return Response(encode({"error": said}), status_code=status, media_type="application/json")
+    return html.problem(request, status, said)

@@ -1,0 +1,237 @@
+"""What the pages know: channels that hold runs that hold points. The one seam between the pages and where results lie.
+
+In: shelves (a folder of runs, imported files, one channel of a store). Out: runs, charts, points and the files of a
+point, each under an address that is safe in a link and is looked up, never joined to a path. What a shelf gives at one
+`version` never changes; the version changes when what it holds does, and every ETag is made from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+from ridgeline.core.deployment import Deployment
+from ridgeline.core.point import Point
+from ridgeline.publish.charts import slots
+from ridgeline.results.frontier import Exclusion
+from ridgeline.results.runfolder import Failure, RunHeader
+
+Channel = Literal["published", "staging", "local"]
+CHANNELS: tuple[Channel, ...] = ("published", "staging", "local")
+Subject = tuple[str, str]  # model and workload: what one chart is about
+
+
+@dataclass(frozen=True, kw_only=True)
+class Now:
+    """What a run that goes on is doing. `cells`: short run keys of the cells under way."""
+
+    cells: tuple[str, ...] = ()
+    text: str = ""
+    index: int | None = None
+    total: int | None = None
+    since: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One execution as pages list it. `when`: last worked on; `live`: somebody writes to it now."""
+
+    id: str
+    name: str
+    header: RunHeader
+    n: int
+    failed: int
+    sources: tuple[str, ...]
+    when: str
+    live: Now | None = None
+    url: str | None = None
+    format: str = ""  # where it is not our own
+
+
+class Chart(NamedTuple):
+    """The latest points of one subject. `colours`: colour keys of its series (see charts.slots)."""
+
+    subject: Subject
+    said: str
+    n: int
+    colours: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files:
+    """What is stored beside a point. `documents`: plain data by name; `logs`: name to file."""
+
+    deployment: Deployment | None = None
+    records: Path | None = None
+    samples: Path | None = None
+    documents: Mapping[str, Any] = field(default_factory=dict)
+    logs: Mapping[str, Path] = field(default_factory=dict)
+
+
+class Shelf(Protocol):
+    """Where results lie. Points come with their addresses as ids."""
+
+    @property
+    def channel(self) -> Channel: ...
+
+    def version(self) -> str:
+        """Changes exactly when what the shelf holds changes. Cheap: asked on every request."""
+
+    def runs(self) -> Sequence[Run]:
+        """Every run, newest first."""
+
+    def charts(self) -> Sequence[Chart]:
+        """What there is to draw, most points first."""
+
+    def latest(self, subject: Subject) -> tuple[Point, ...]:
+        """The newest run that measured a line gives all of that line. May hold only the measures that charts use."""
+
+    def points(self, run: str) -> tuple[Point, ...]:
+        """Every point of a run, whole."""
+
+    def failures(self, run: str) -> tuple[Failure | Exclusion, ...]:
+        """What gave no point, and why."""
+
+    def find(self, address: str) -> tuple[Run, Point] | None:
+        """A whole point and its run."""
+
+    def files(self, address: str) -> Files:
+        """What is stored beside a point; nothing for an unknown address."""
+
+    def changelog(self) -> Sequence[Mapping[str, Any]]:
+        """Why runs were made, newest first: run, date, description, config_keys, link."""
+
+
+@dataclass(frozen=True)
+class Holding:
+    """One channel at one version."""
+
+    channel: Channel
+    version: str
+    shelves: tuple[Shelf, ...] = field(repr=False)
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        found = [run for shelf in self.shelves for run in shelf.runs()]
+        return tuple(sorted(found, key=lambda run: (run.when, run.id), reverse=True))
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Run]:
+        return {run.id: run for run in self.runs}
+
+    @cached_property
+    def charts(self) -> Mapping[Subject, Chart]:
+        """What there is to draw, most points first."""
+        found: dict[Subject, Chart] = {}
+        for shelf in self.shelves:
+            for chart in shelf.charts():
+                other = found.get(chart.subject)
+                both = (
+                    Chart(chart.subject, chart.said, chart.n + other.n, other.colours + chart.colours)
+                    if other
+                    else chart
+                )
+                found[chart.subject] = both
+        return {key: found[key] for key in sorted(found, key=lambda key: (-found[key].n, key))}
+
+    @cached_property
+    def slots(self) -> Mapping[str, int]:
+        """Colour key to slot over all charts of the channel, so that a series looks the same everywhere."""
+        return slots.assign(chart.colours for chart in self.charts.values())
+
+    def latest(self, subject: Subject) -> tuple[Point, ...]:
+        return tuple(point for shelf in self.shelves for point in shelf.latest(subject))
+
+    def points(self, run: str) -> tuple[Point, ...]:
+        """Every point of a run; none of an unknown one."""
+        shelf = self._shelf(run)
+        return shelf.points(run) if shelf else ()
+
+    def failures(self, run: str) -> tuple[Failure | Exclusion, ...]:
+        shelf = self._shelf(run)
+        return shelf.failures(run) if shelf else ()
+
+    @cached_property
+    def changelog(self) -> tuple[Mapping[str, Any], ...]:
+        return tuple(entry for shelf in self.shelves for entry in shelf.changelog())
+
+    def _shelf(self, run: str) -> Shelf | None:
+        return next((shelf for shelf in self.shelves if any(one.id == run for one in shelf.runs())), None)
+
+
+class Found(NamedTuple):
+    """A point, where it was found, and the shelf that has its files."""
+
+    holding: Holding
+    run: Run
+    point: Point
+    shelf: Shelf
+
+    @property
+    def files(self) -> Files:
+        return self.shelf.files(self.point.id)
+
+
+class Library:
+    """All channels, and what was given to be laid over only. Threads may share it."""
+
+    def __init__(self, shelves: Sequence[Shelf], overlays: Sequence[Shelf] = ()) -> None:
+        self._shelves = tuple(shelves)
+        self._overlays = tuple(overlays)
+        self._held: dict[str, Holding] = {}
+        self._lock = threading.Lock()
+
+    def channels(self) -> tuple[Channel, ...]:
+        """Channels that have a shelf, the most trusted first."""
+        have = {shelf.channel for shelf in self._shelves}
+        return tuple(channel for channel in CHANNELS if channel in have)
+
+    def usual(self) -> Channel:
+        """The most trusted channel that holds a run."""
+        channels = self.channels()
+        return next((one for one in channels if self.holding(one).runs), channels[0] if channels else "local")
+
+    def holding(self, channel: Channel) -> Holding:
+        """What a channel holds now."""
+        return self._hold(channel, channel, tuple(shelf for shelf in self._shelves if shelf.channel == channel))
+
+    def overlays(self) -> Holding:
+        """Runs that were given to be laid over only."""
+        return self._hold("overlay", "local", self._overlays)
+
+    def everything(self) -> tuple[Holding, ...]:
+        return (*(self.holding(channel) for channel in self.channels()), self.overlays())
+
+    def version(self) -> str:
+        """Of everything together."""
+        return _hash(*(holding.version for holding in self.everything()))
+
+    def find(self, address: str) -> Found | None:
+        """A point by its address, in any channel."""
+        for holding in self.everything():
+            for shelf in holding.shelves:
+                found = shelf.find(address)
+                if found is not None:
+                    return Found(holding, *found, shelf)
+        return None
+
+    def find_run(self, id: str) -> tuple[Holding, Run] | None:
+        """A run by its id, in any channel."""
+        return next(((held, held.by_id[id]) for held in self.everything() if id in held.by_id), None)
+
+    def _hold(self, name: str, channel: Channel, shelves: tuple[Shelf, ...]) -> Holding:
+        version = _hash(name, *(shelf.version() for shelf in shelves))
+        with self._lock:
+            kept = self._held.get(name)
+            if kept is None or kept.version != version:
+                kept = self._held[name] = Holding(channel, version, shelves)
+            return kept
+
+
+def _hash(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]

@@ -1,0 +1,189 @@
+"""Shelves made of run folders: what `sweep` and `simulate` leave behind, read while it is written.
+
+In: run folders, or folders that hold them. Out: runs. A finished cell never changes, so its point is read once. The
+lock of a run folder tells whether its writer is alive; asking for it takes nothing from the writer.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import struct
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ridgeline.core.errors import RidgelineError
+from ridgeline.core.point import Point
+from ridgeline.publish.web.data import Channel, Files, Now
+from ridgeline.publish.web.memory import Held, MemoryShelf, Snapshot, held
+from ridgeline.results import formats
+from ridgeline.results.frontier import Exclusion
+from ridgeline.results.runfolder import Failure, RunFolder
+
+LOOK_AGAIN_S = 0.5  # a listing is believed for so long
+_KNOWN = frozenset({"cell", "point", "deployment"})
+
+
+class FolderShelf(MemoryShelf):
+    """Run folders below `roots` (each a run folder itself, or one that holds run folders) as one channel."""
+
+    def __init__(self, roots: Sequence[Path], channel: Channel = "local") -> None:
+        self.channel = channel
+        self._roots = tuple(roots)
+        self._points: dict[Path, Point | Exclusion] = {}
+        self._seen: tuple[float, str, dict[str, Path]] = (0.0, "", {})
+        self._snapshot = Snapshot("", ())
+        self._lock = threading.Lock()
+
+    def version(self) -> str:
+        at, version, _ = self._seen
+        if at and time.monotonic() - at < LOOK_AGAIN_S:
+            return version
+        return self._look()
+
+    def snapshot(self) -> Snapshot:
+        version = self.version()
+        with self._lock:
+            if self._snapshot.version != version:
+                read = [one for id, path in self._seen[2].items() if (one := self._run(id, path)) is not None]
+                read.sort(key=lambda one: (one.run.when, one.run.id), reverse=True)
+                self._snapshot = Snapshot(version, tuple(read))
+            return self._snapshot
+
+    def files_of(self, held: Held, point: Point) -> Files:
+        path = self._seen[2].get(held.run.id)
+        cell = _cell_folder(path, point) if path else None
+        if path is None or cell is None or not cell.exists():
+            return Files()
+        documents: dict[str, Any] = {}
+        for file in sorted(cell.glob("*.json")):
+            if file.stem not in _KNOWN:
+                documents[file.stem] = msgspec.json.decode(file.read_bytes())
+        return Files(
+            deployment=RunFolder.open(path).deployment_of(point.run_key),
+            records=_existing(cell / "records.parquet"),
+            samples=_existing(cell / "samples.parquet"),
+            documents=documents,
+            logs={file.name: file for file in sorted((cell / "logs").glob("*")) if file.is_file()},
+        )
+
+    def _look(self) -> str:
+        """List the runs and what they hold; names and times of folders only, no content."""
+        found: dict[str, Path] = {}
+        digest = hashlib.sha256()
+        for path in sorted(set(self._found())):
+            id = _free(_slug(path), found)
+            found[id] = path
+            digest.update(f"{id}\0{path}\0{_stamp(path / 'run.json')}\0{_live(path)}".encode())
+            for part in ("cells", "failures", ".live"):
+                if (path / part).is_dir():
+                    names = sorted(entry.name for entry in os.scandir(path / part) if not entry.name.startswith("."))
+                    digest.update("\0".join(names).encode() + b"\1")
+            digest.update(_stamp(path / ".live" / "now.json").encode())
+        self._seen = (time.monotonic(), digest.hexdigest(), found)
+        return self._seen[1]
+
+    def _found(self) -> Iterator[Path]:
+        for root in self._roots:
+            if (root / "run.json").exists():
+                yield root
+            elif root.is_dir():
+                for entry in root.iterdir():
+                    if not entry.name.startswith(".") and (entry / "run.json").exists():
+                        yield entry
+
+    def _run(self, id: str, path: Path) -> Held | None:
+        try:
+            folder = RunFolder.open(path)
+            failures: list[Failure | Exclusion] = list(folder.failures())
+        except RidgelineError:  # gone since the listing, or half made: the next look has it
+            return None
+        points: list[Point] = []
+        for cell in sorted((path / "cells").glob("[0-9a-f]*")):
+            read = self._read(cell)
+            if isinstance(read, Point):
+                points.append(read)
+            elif read is not None:
+                failures.append(read)
+        points.sort(key=lambda point: (point.line, point.concurrency, point.attempt, point.id))
+        return held(id, folder.header, points, failures, live=_now(path) if _live(path) else None)
+
+    def _read(self, cell: Path) -> Point | Exclusion | None:
+        """The point of a cell folder, once. A damaged one is named with its reason and does not hide the others."""
+        known = self._points.get(cell)
+        if known is None:
+            file = cell / "point.json"
+            try:
+                known = formats.POINT.decode(file.read_bytes(), Point, f"{cell.name}/point.json")
+            except FileNotFoundError:
+                return None
+            except RidgelineError as error:
+                known = Exclusion(cell.name, cell.name, "unreadable", str(error))
+            self._points[cell] = known
+        return known
+
+
+def _cell_folder(path: Path, point: Point) -> Path:
+    return path / "cells" / (point.run_key[:16] + (f".{point.attempt}" if point.attempt > 1 else ""))
+
+
+def _existing(path: Path) -> Path | None:
+    return path if path.exists() else None
+
+
+def _stamp(path: Path) -> str:
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        return "-"
+    return f"{stat.st_mtime_ns}.{stat.st_size}"
+
+
+def _slug(path: Path) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", path.resolve().name).strip("-.") or "run"
+
+
+def _free(slug: str, taken: dict[str, Path]) -> str:
+    number = 1
+    while (name := slug if number == 1 else f"{slug}-{number}") in taken:
+        number += 1
+    return name
+
+
+def _live(path: Path) -> bool:
+    """Whether a writer holds the run's lock: asked of the system (F_GETLK), without taking it."""
+    try:
+        handle = os.open(path / ".lock", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        # struct flock on Linux: type, whence, start, length, pid
+        asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        return bool(struct.unpack("hhqqi4x", fcntl.fcntl(handle, fcntl.F_GETLK, asked))[0] != fcntl.F_UNLCK)
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+
+
+def _now(path: Path) -> Now:
+    live = path / ".live"
+    names = sorted(entry.name for entry in live.iterdir() if entry.is_dir()) if live.is_dir() else []
+    try:
+        said = msgspec.json.decode((live / "now.json").read_bytes(), type=dict[str, Any])
+    except (FileNotFoundError, msgspec.DecodeError):  # not written, or being written
+        said = {}
+    return Now(
+        cells=tuple(names),
+        text=str(said.get("text", "")),
+        index=said.get("index"),
+        total=said.get("total"),
+        since=said.get("since"),
+    )
