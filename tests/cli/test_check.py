@@ -153,3 +153,24 @@ def test_a_python_without_an_engine_cannot_be_asked(capsys: pytest.CaptureFixtur
     assert code == 3 and "neither vllm nor sglang" in err
     code, _, err = check(capsys, "--probe", "/nowhere/python")
     assert code == 3 and "could not be asked" in err
+
+
+def test_a_dump_is_stored_by_build_and_found_again(
+    folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A stand-in for an engine's Python that prints what one would."""
+    dump = {
+        "format": "ridgeline-build/1", "kind": "vllm", "package": "vllm", "version": "0.26.0+rocm", "env": [],
+        "options": {"--data-parallel-size": {"choices": None}}, "metrics": [], "missing": {"logs": "not there"},
+    }  # fmt: skip
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\necho noise on stdout first\ncat <<'E'\n{json.dumps(dump)}\nE\n")
+    python.chmod(0o755)
+    code, _, err = check(capsys, "--probe", str(python), "--out", str(tmp_path), "--image", "registry/vllm:own")
+    assert code == 0 and "not told: logs: not there" in err
+    stored = json.loads((tmp_path / "vllm-0.26.0.json").read_text())
+    assert stored["image"] == "registry/vllm:own"
+    _, out, _ = check(capsys, "space.yaml", "--json", "--cells", "*/c8", "--dumps", str(tmp_path / "vllm-0.26.0.json"))
+    wrong = [item["message"] for item in json.loads(out)["findings"] if item["rule"] == "P1"]
+    assert "vllm 0.26.0+rocm has no option --max-num-seqs" in wrong
+    assert not any("--data-parallel-size" in text for text in wrong)
