@@ -9,7 +9,7 @@ from typing import Any
 from ridgeline.core.deployment import Service
 from ridgeline.core.errors import Problem
 from ridgeline.core.topology import Topology
-from ridgeline.core.units import GIB
+from ridgeline.core.units import GB, GIB
 from ridgeline.engine.argv import Flag, flags_of, last
 from ridgeline.engine.builds import Build, async_by_default
 from ridgeline.engine.graphs import MODES
@@ -215,6 +215,8 @@ def offloaded_bytes(launch: Launch) -> int | None:
     """Host bytes that all ranks of a launch ask for together; None when it offloads nothing. vLLM's own backend sizes
     each engine, so that data-parallel ranks multiply it."""
     ranks = launch.ranks
+    if launch.hicache_gb is not None:  # SGLang: decimal GB a rank
+        return round(launch.hicache_gb * GB) * launch.topology.gpus
     if launch.native_offload_gib is not None:
         return round(launch.native_offload_gib * GIB) * ranks
     extra = launch.connector.get("kv_connector_extra_config") or {}

@@ -101,6 +101,8 @@ FAULTS: dict[str, tuple[str, Verdict, dict[str, Any]]] = {
         "O2", Verdict.FAIL,
         {"flags": {"kv-offloading-size": 100, "no-enable-prefix-caching": True}, "arm": BUDGET},
     ),
+    "blocks that are forced": ("M3", Verdict.FAIL, {"flags": {"num-gpu-blocks-override": 1000}}),
+    "a retention that is no multiple": ("M5", Verdict.FAIL, {"env": {"VLLM_PREFIX_CACHE_RETENTION_INTERVAL": "1000"}}),
     "an image that moves": ("C3", Verdict.WARN, {"image": "vllm/vllm-openai-rocm:latest"}),
 }  # fmt: skip
 
@@ -173,6 +175,24 @@ def test_sglang_limits_are_for_all_ranks() -> None:
     assert verdict(sglang(**{"cuda-graph-max-bs": "8"}), "G1") is Verdict.FAIL
     assert verdict(sglang(), "M3") is Verdict.PASS
     assert verdict(sglang(**{"mem-fraction-static": "0.5"}), "M3") is Verdict.FAIL
+
+
+def test_retention_needs_windows() -> None:
+    env = {"VLLM_PREFIX_CACHE_RETENTION_INTERVAL": "32768"}
+    assert verdict(make(env=env), "M5") is Verdict.PASS
+    dense = make(
+        Topology(1), model="meta-llama/Llama-3.1-8B", runner="h200", image="vllm/vllm-openai:v0.24.0",
+        precision="bf16", env=env,
+    )  # fmt: skip
+    assert verdict(dense, "M5") is Verdict.FAIL
+
+
+def test_sglangs_host_cache_is_sized_a_rank() -> None:
+    on = {"enable-hierarchical-cache": "", "hicache-size": "400"}
+    subject = sglang(**on)
+    cell = replace(subject.cell, arm=replace(subject.cell.arm, kv_offloading="dram", cpu_dram_gb=2000))
+    assert verdict(replace(subject, cell=cell), "M8") is Verdict.FAIL  # 8 x 400 GB
+    assert verdict(replace(subject, arch=make().arch), "O2") is Verdict.FAIL
 
 
 def test_engines_without_rules_are_unknown() -> None:

@@ -70,7 +70,7 @@ def answer(data: Mapping[str, Any], tables: Sequence[TuningTable]) -> dict[str, 
         "warp_num_per_block": launch.warps,
         "bucket_ratio": round(launch.bucket / tokens, 2) if launch.bucket else None,
         "log": list(found.log),
-        "why": _why(found.table, found.built, launch.bucket, phase),
+        "why": _why(found.table, found.built, launch.bucket, phase) if tables else "no tables were given",
         "error": None,
     }
 

@@ -125,6 +125,12 @@ def longest(subject: Subject) -> Said:
             )
             continue
         sums = cache_sums(sized, launch)
+        if launch.blocks_override is not None:
+            override = launch.where("num-gpu-blocks-override")
+            text = f"{launch.blocks_override:,} blocks are forced, whatever memory there is: nothing about the cache "
+            "follows"
+            yield fails(text, sums, where=override, hint="remove --num-gpu-blocks-override")
+            continue
         if launch.auto_len:
             continue  # M4's matter
         if sized.needed > sized.high:
@@ -239,10 +245,20 @@ def autofit(subject: Subject) -> Said:
             )
 
 
+_RETENTION = "VLLM_PREFIX_CACHE_RETENTION_INTERVAL"
+
+
 def hybrid(subject: Subject) -> Said:
     """M5: windows and states keep their own groups."""
     for launch in subject.launches:
         plan, _ = launch_plan(subject.arch, launch)
+        kept = launch.env.get(_RETENTION)
+        if kept is not None and plan is not None and launch.build.kind == "vllm":
+            step = plan.scheduler_block
+            windows = any(group.layer.kind != FULL for group in plan.groups)
+            if not kept.text.isdigit() or not windows or int(kept.text) % step:
+                need = f"a multiple of the scheduler block {step}" if windows else "a model with windows or states"
+                yield fails(f"{_RETENTION}={kept.text} is refused at start: it needs {need}", where=kept.origin)
         if launch.build.kind != "vllm" or (plan is not None and len(plan.groups) == 1 and launch.hybrid):
             continue
         if launch.hybrid:

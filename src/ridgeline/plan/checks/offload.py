@@ -62,6 +62,10 @@ def used(subject: Subject) -> Said:
         where = launch.where(*_WHERE)
         if not name:
             continue
+        if launch.hicache_gb is not None and subject.arch.family.startswith("deepseek_v4"):
+            text = "SGLang refuses --hicache-size for this model's cache: only a ratio is taken"
+            yield fails(text, where=launch.where("hicache-size"), hint="--hicache-ratio")
+            continue
         if not launch.prefix_caching:
             yield fails(
                 f"`{name}` needs prefix caching, which is off: it disables itself without telling the benchmark",
