@@ -36,7 +36,7 @@ MODELS = {
 
 def _decode(requests: int, context: int) -> Batch:
     batch = Batch()
-    batch.decodes = batch.tokens = batch.emitting = requests
+    batch.decodes = batch.decode_tokens = batch.tokens = batch.emitting = requests
     batch.decode_context = requests * context
     return batch
 

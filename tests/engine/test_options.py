@@ -39,9 +39,15 @@ def test_expert_parallelism_must_divide_the_gpus() -> None:
         options_from("gpt-oss-120b", "h200", Topology(4, ep=3))
 
 
-def test_speculation_is_refused_until_it_is_modelled() -> None:
-    with pytest.raises(InputError, match="not modelled"):
-        options_from("qwen3-8b", "h200", ONE, num_speculative_tokens=3)
+def test_speculation_has_the_golden_acceptance_length_unless_told() -> None:
+    model = "deepseek-v4-pro"
+    topology = Topology(8)
+    assert options_from(model, "b300", topology, num_speculative_tokens=3).accepted_per_step == 2.49
+    told = options_from(model, "b300", topology, num_speculative_tokens=3, acceptance_length=3.2)
+    assert (told.accepted_per_step, told.spec_decode) == (3.2, True)
+    assert options_from(model, "b300", topology).accepted_per_step == 1
+    with pytest.raises(InputError, match="must be 1 to 4 with 3 draft tokens"):
+        options_from(model, "b300", topology, num_speculative_tokens=3, acceptance_length=4.5)
 
 
 def test_memory_adds_up() -> None:

@@ -23,7 +23,7 @@ def cost(model: str, gpu: str, topology: Topology = ONE, precision: str | None =
 def decoding(requests: int, context: int) -> Batch:
     batch = Batch()
     batch.decodes, batch.decode_context = requests, requests * context
-    batch.tokens = batch.emitting = requests
+    batch.tokens = batch.decode_tokens = batch.emitting = requests
     return batch
 
 

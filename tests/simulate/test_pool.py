@@ -1,136 +1,216 @@
-"""The pool against the plainest possible retelling of vLLM's rules: a list as queue, searched from end to end."""
+"""The pool of runs against the plainest possible retelling of vLLM's rules, block by block."""
+
+import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.simulate.plain_pool import PlainPool
 
-from ridgeline.simulate.pool import BlockPool
+from ridgeline.simulate.pool import BlockPool, Held
+from ridgeline.simulate.request import Request
+from ridgeline.simulate.scheduler import Limits, Scheduler
 
 
-class Plain:
-    """Free queue as a list, contents as a list, no cleverness."""
+def chain(*text: int) -> list[int]:
+    return [hash(text[: end + 1]) for end in range(len(text))]
 
-    def __init__(self, total: int) -> None:
-        self.queue = list(range(total))
-        self.refs = [0] * total
-        self.content: list[int | None] = [None] * total
-        self.named: list[int] = []  # blocks in the order they were named
 
-    def match(self, hashes: list[int], limit: int) -> list[int]:
-        found = []
-        for content in hashes[:limit]:
-            block = next((b for b in self.named if self.content[b] == content), None)
-            if block is None:
-                break
-            found.append(block)
-        return found
-
-    def take(self, blocks: list[int]) -> None:
-        for block in blocks:
-            if not self.refs[block]:
-                self.queue.remove(block)
-            self.refs[block] += 1
-
-    def allocate(self, count: int) -> list[int]:
-        taken, self.queue = self.queue[:count], self.queue[count:]
-        for block in taken:
-            self.refs[block] = 1
-            if self.content[block] is not None:
-                self.content[block] = None
-                self.named.remove(block)
-        return taken
-
-    def name(self, block: int, content: int) -> None:
-        self.content[block] = content
-        self.named.append(block)
-
-    def release(self, blocks: list[int]) -> None:
-        for block in reversed(blocks):
-            self.refs[block] -= 1
-            if not self.refs[block]:
-                self.queue.append(block)
+def held(pool: BlockPool, hashes: list[int]) -> Held:
+    """Blocks for a chain, found or new, all findable."""
+    found = pool.match(hashes, len(hashes))
+    taken = pool.hold(hashes, found.blocks)
+    pool.allocate(taken, len(hashes) - found.blocks)
+    pool.name(taken, len(hashes))
+    return taken
 
 
 def test_tails_are_lost_before_beginnings() -> None:
-    pool = BlockPool(4)
-    held = pool.allocate(3)
-    for block, content in zip(held, (11, 12, 13), strict=True):
-        pool.name(block, content)
-    pool.release(held)
-    pool.allocate(2)  # the unused block, then the tail
-    assert pool.match([11, 12, 13], 9).blocks == held[:2]
+    pool, text = BlockPool(4), chain(1, 2, 3)
+    pool.release(held(pool, text))
+    pool.allocate(Held(()), 2)  # the unused block, then the tail
+    assert pool.match(text, 9).blocks == 2
     assert pool.evictions == 1
 
 
 def test_a_hit_leaves_the_queue_and_counts_what_it_takes() -> None:
-    pool = BlockPool(4)
-    held = pool.allocate(2)
-    pool.name(held[0], 7)
-    pool.release(held)
-    found = pool.match([7], 1)
-    assert (found.blocks, found.free, pool.free) == ([held[0]], 1, 4)
-    pool.take(found.blocks)
-    assert (pool.free, pool.used, pool.match([7], 1).free) == (3, 1, 0)
+    pool, text = BlockPool(4), chain(7)
+    pool.release(held(pool, text))
+    assert pool.match(text, 1) == (1, 1)
+    again = pool.hold(text, 1)
+    assert (pool.free, pool.used, pool.match(text, 1).free) == (3, 1, 0)
+    pool.release(again)
+    assert pool.free == 4
 
 
 def test_two_blocks_of_one_content_stand_in_for_each_other() -> None:
-    pool = BlockPool(2)
-    (first,), (second,) = pool.allocate(1), pool.allocate(1)
-    pool.name(first, 5)
-    pool.name(second, 5)
-    pool.release([first])
-    pool.allocate(1)
-    assert pool.match([5], 1).blocks == [second]
-    pool.release([second])
+    pool, text = BlockPool(2), chain(5)
+    first, second = Held(text), Held(text)
+    for one in (first, second):
+        pool.allocate(one, 1)
+    pool.name(first, 1)
+    pool.name(second, 1)
+    pool.release(first)
+    pool.allocate(Held(()), 1)  # the first one's block; the second one's takes over
+    assert pool.match(text, 1) == (1, 0)
+    pool.release(second)
+    assert pool.match(text, 1) == (1, 1)
+    pool.check()
+
+
+def test_what_continues_a_copy_is_found_after_the_other_copy_is_gone() -> None:
+    pool, text = BlockPool(4), chain(1, 2)
+    first, second = Held(text[:1]), Held(text)
+    pool.allocate(first, 1)
+    pool.allocate(second, 2)
+    pool.name(first, 1)
+    pool.name(second, 2)
+    pool.release(first)
+    pool.allocate(Held(()), 2)
+    assert pool.evictions == 1
+    assert pool.match(text, 2) == (2, 0)
     pool.check()
 
 
 def test_more_than_there_is_cannot_be_had() -> None:
     pool = BlockPool(2)
     with pytest.raises(IndexError, match="3 blocks wanted, 2 free"):
-        pool.allocate(3)
+        pool.allocate(Held(()), 3)
 
 
 def test_forgetting_everything_keeps_the_books() -> None:
-    pool = BlockPool(3)
-    held = pool.allocate(2)
-    pool.name(held[0], 1)
-    pool.name(held[1], 1)
+    pool, text = BlockPool(3), chain(1, 2)
+    taken = held(pool, text)
     pool.forget_all()
-    assert pool.match([1], 1).blocks == []
-    pool.release(held)
+    assert pool.match(text, 2).blocks == 0
+    pool.release(taken)
+    assert pool.free == 3
+    pool.release(held(pool, text))
+    pool.release(held(pool, chain(8, 9, 10)))
+    assert pool.match(chain(8, 9, 10), 3).blocks == 3
     pool.check()
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.data())
-def test_it_agrees_with_the_plain_telling(data: st.DataObject) -> None:
-    """Prompts over a small alphabet come and go; hits, blocks and order of eviction must be the same."""
-    total = data.draw(st.integers(2, 12))
-    pool, plain = BlockPool(total), Plain(total)
-    live: list[list[int]] = []
-    for _ in range(data.draw(st.integers(1, 25))):
-        if live and data.draw(st.booleans()):
-            blocks = live.pop(data.draw(st.integers(0, len(live) - 1)))
-            pool.release(blocks)
-            plain.release(blocks)
-        else:
-            prompt = data.draw(st.lists(st.integers(0, 2), min_size=1, max_size=5))
-            hashes = [hash(tuple(prompt[: i + 1])) for i in range(len(prompt))]
-            limit = data.draw(st.integers(0, len(prompt)))
-            found, known = pool.match(hashes, limit), plain.match(hashes, limit)
-            assert found.blocks == known
-            assert found.free == sum(plain.refs[block] == 0 for block in known)
-            need = len(prompt) - len(known)
-            if need + found.free > pool.free:
-                continue
-            pool.take(known)
-            plain.take(known)
-            fresh = pool.allocate(need)
-            assert fresh == plain.allocate(need)
-            for index, block in enumerate(fresh, len(known)):
-                pool.name(block, hashes[index])
-                plain.name(block, hashes[index])
-            live.append(known + fresh)
-        pool.check()
-        assert pool.free == len(plain.queue)
+def test_windows_are_resumed_at_marks_and_on_the_grid_only() -> None:
+    pool = BlockPool(100, marked=True, grid=4)
+    text = chain(*range(11))
+    taken = held(pool, text)
+    pool.mark(taken, 7)
+    assert [pool.match(text, limit).blocks for limit in (3, 5, 7, 8, 11)] == [0, 4, 7, 8, 8]
+    fork = chain(0, 1, 2, 3, 4, 99)
+    assert pool.match(fork, 6).blocks == 4
+    pool.release(taken)
+    pool.allocate(Held(()), 95)  # 89 unused, then six from the tail: 5 are left
+    assert pool.match(text, 11) == (4, 4)
+
+
+@st.composite
+def _limits(draw: st.DrawFn) -> Limits:
+    query = draw(st.sampled_from([1, 1, 2, 4]))
+    return Limits(
+        max_num_batched_tokens=draw(st.integers(4, 40)),
+        max_num_seqs=draw(st.integers(1, 6)),
+        max_model_len=120,
+        block_size=draw(st.sampled_from([1, 4, 16])),
+        blocks=draw(st.integers(8, 60)),
+        held=draw(st.integers(0, 2)),
+        long_prefill_token_threshold=draw(st.sampled_from([0, 3, 16])),
+        watermark_blocks=draw(st.sampled_from([0, 2])),
+        reserve_full_isl=draw(st.booleans()),
+        query=query,
+        accepted=1.0 if query == 1 else draw(st.floats(1, query)),
+        look_ahead=query - 1,
+        drop_last=query > 1,
+        prefill_first=draw(st.booleans()),
+        host_blocks=draw(st.sampled_from([0, 0, 30])),
+    )
+
+
+def play(limits: Limits, seed: int, *, plain: bool = False, lazy: bool = False, ahead: bool = False) -> list[object]:
+    """A random trace of few texts cut anywhere, with aborts; what was found, computed, evicted, step by step."""
+    chance = random.Random(seed)
+    scheduler = Scheduler(limits, lazy=lazy)
+    if plain:
+        scheduler.pool = PlainPool(limits.blocks)  # type: ignore[assignment]
+    everyone: list[Request] = []
+    story: list[object] = []
+    flying = []
+    for turn in range(1500):
+        if len(everyone) < 12 and chance.random() < 0.15:
+            key, prompt, out, text = len(everyone), chance.randint(1, 60), chance.randint(1, 30), chance.randint(0, 2)
+            shared = prompt // limits.block_size
+            hashes = [hash((text, i)) for i in range(shared)]
+            hashes += [hash((key, text, i)) for i in range(shared, (prompt + out) // limits.block_size)]
+            new = Request(key, prompt, out, hashes)
+            if scheduler.fits(new):
+                everyone.append(new)
+                scheduler.add(new)
+        if everyone and chance.random() < 0.02:
+            scheduler.abort(chance.choice(everyone))
+        for request in [*scheduler.loading]:
+            if chance.random() < 0.3:
+                scheduler.loaded(request)
+        batch = scheduler.schedule()
+        scheduler.loads.clear()
+        if batch:
+            chunks = tuple(batch.chunks)
+            shown = (batch.tokens, batch.decodes, batch.emitting)
+            if limits.query == 1:
+                shown += (round(batch.decode_context),)
+            story.append((turn, *shown, chunks))
+            flying.append(batch)
+        if flying and (len(flying) > ahead or not batch):
+            for token in scheduler.complete(flying.pop(0), turn):
+                if token.last:
+                    request = token.request
+                    story.append((turn, request.key, request.cached, request.outputs, request.preemptions))
+        if not lazy:
+            scheduler.pool.check()
+        if turn > 200 and not scheduler.unfinished and not flying:
+            break
+    scheduler.settle()
+    story.append((scheduler.queries, scheduler.hits, scheduler.external_hits, scheduler.preemptions))
+    story.append((scheduler.pool.evictions, scheduler.pool.free))
+    return story
+
+
+@settings(max_examples=60, deadline=None)
+@given(_limits(), st.integers(0, 10**6), st.booleans())
+def test_runs_find_what_blocks_find(limits: Limits, seed: int, ahead: bool) -> None:
+    assert play(limits, seed, ahead=ahead) == play(limits, seed, ahead=ahead, plain=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(_limits(), st.integers(0, 10**6), st.booleans())
+def test_quiet_steps_are_the_same_steps(limits: Limits, seed: int, ahead: bool) -> None:
+    assert play(limits, seed, ahead=ahead, lazy=True) == play(limits, seed, ahead=ahead)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("part", range(10))
+def test_ten_thousand_traces(part: int) -> None:
+    """Runs against blocks, and quiet steps against walked ones, on 10,000 random traces."""
+    chance = random.Random(part)
+    for seed in range(part * 1000, part * 1000 + 1000):
+        query = chance.choice([1, 1, 2, 4])
+        limits = Limits(
+            max_num_batched_tokens=chance.randint(4, 40),
+            max_num_seqs=chance.randint(1, 6),
+            max_model_len=120,
+            block_size=chance.choice([1, 4, 16]),
+            blocks=chance.randint(8, 60),
+            held=chance.randint(0, 2),
+            long_prefill_token_threshold=chance.choice([0, 3, 16]),
+            query=query,
+            accepted=1.0 if query == 1 else chance.uniform(1, query),
+            look_ahead=query - 1,
+            drop_last=query > 1,
+            host_blocks=chance.choice([0, 0, 30]),
+        )
+        ahead = chance.random() < 0.5
+        story = play(limits, seed, ahead=ahead)
+        assert story == play(limits, seed, ahead=ahead, plain=True)
+        assert story == play(limits, seed, ahead=ahead, lazy=True)
+        roomy = replace(limits, blocks=1000)
+        assert play(roomy, seed, ahead=ahead, lazy=True) == play(roomy, seed, ahead=ahead)

@@ -80,7 +80,8 @@ def test_counters_agree_with_the_records() -> None:
 
 
 def test_samples_come_every_second_and_at_phase_boundaries() -> None:
-    replay = run(ClosedLoop(lanes=1, turns=3, start=100, grow=50, out=5, think_ns=1500 * MS))
+    pacer = ClosedLoop(lanes=1, turns=3, start=100, grow=50, out=5, think_ns=1500 * MS)
+    replay = simulate(pacer, GrowingPrompts(pacer), options(), sample_s=1.0)
     whole = [sample.at_ns for sample in replay.samples if sample.at_ns % 1_000_000_000 == 0]
     assert set(whole) >= {0, 1_000_000_000, 2_000_000_000, 3_000_000_000}
     full = [sample for sample in replay.samples if any("_bucket" in name for name in sample.values or ())]
@@ -152,8 +153,8 @@ def test_a_real_engine_iteration_by_iteration(sessions: int, same_from_start: in
     seen: list[tuple[int, int, int]] = []
     finish = engine.finish
 
-    def watched():
-        step = finish()
+    def watched(until_ns: int = 0):
+        step = finish(until_ns)
         batch = step.batches[0]
         assert batch is not None
         seen.append((len(batch.chunks), sum(chunk.tokens for chunk in batch.chunks), batch.decodes))

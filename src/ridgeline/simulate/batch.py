@@ -8,12 +8,14 @@ from ridgeline.simulate.request import Request
 
 
 class Entry(NamedTuple):
-    """A request's part of a batch. `emits`: its last token is computed, so a new one comes out."""
+    """A request's part of a batch: `tokens` computed, of which drafts may be rejected. `emits`: its last token is
+    computed, so `gain` new ones come out."""
 
     request: Request
     tokens: int
     emits: bool
     epoch: int
+    gain: int = 1
 
 
 class Chunk(NamedTuple):
@@ -24,16 +26,30 @@ class Chunk(NamedTuple):
 
 
 class Batch:
-    """One rank's step. Sums are kept while it is put together, so that pricing it does not walk the requests."""
+    """One rank's step. Sums are kept while it is put together, so that pricing it does not walk the requests. A `quiet`
+    batch is one more decoding step of everyone: it has sums only."""
 
-    __slots__ = ("attached", "chunks", "decode_context", "decodes", "emitting", "entries", "preempted", "tokens")
+    __slots__ = (
+        "attached",
+        "chunks",
+        "decode_context",
+        "decode_tokens",
+        "decodes",
+        "emitting",
+        "entries",
+        "preempted",
+        "quiet",
+        "tokens",
+    )
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.chunks: list[Chunk] = []
         self.tokens = 0  # computed in this step
-        self.emitting = 0  # requests that get a token out of it
-        self.decodes = 0  # requests that compute one token behind their context
-        self.decode_context = 0  # sum of those contexts, tokens
-        self.attached = 0  # blocks newly attached to requests
+        self.emitting = 0  # requests that get tokens out of it
+        self.decodes = 0  # requests that decode behind their context
+        self.decode_tokens = 0  # tokens of these, drafts included
+        self.decode_context = 0.0  # sum of those contexts, tokens
+        self.attached = 0.0  # blocks newly attached to requests
         self.preempted = 0
+        self.quiet = False

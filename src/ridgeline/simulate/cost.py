@@ -127,6 +127,9 @@ class StepCost:
             2 * layer.count * layer.row_bytes for layer in kv_layers(arch, topology) if layer.kind == "state"
         )
         self.experts = [work for block in arch.blocks if (work := expert_work(block, options))]
+        self.drafts = options.num_speculative_tokens
+        self._drafts_s: dict[tuple[int, int], float] = {}
+        self._modes: dict[tuple[int, bool], str] = {}
         self._tokens_s: dict[tuple[int, int], float] = {}
         self._joint_s: dict[tuple[int, int], float] = {}
         self.ladder: Ladder = ladder(
@@ -141,21 +144,35 @@ class StepCost:
     def seconds(self, batches: Sequence[Batch | None], *, from_idle: bool = False) -> float:
         """Time of one step of all data-parallel ranks (None: that rank has nothing to do and runs along empty)."""
         tokens = [batch.tokens if batch else 0 for batch in batches]
-        mode = self.mode(batches, tokens)
-        padded = self._padded(max(tokens), mode)
-        pairs = zip(batches, tokens, strict=True)
-        alone = max(self.rank_s(batch, padded if mode != NONE else count) for batch, count in pairs)
-        total = padded * len(tokens) if mode != NONE else sum(tokens)
-        device = alone + self.joint_s(max(padded, 1), total)
-        host = max(batch.attached if batch else 0 for batch in batches) * self.p.attach_s
+        mode, most = self.mode(batches, tokens), max(tokens)
+        alone = attached = 0.0
+        if mode == NONE:
+            total, size = sum(tokens), most
+        else:
+            size = self._padded(most, mode)
+            total = size * len(tokens)
+        for batch, count in zip(batches, tokens, strict=True):
+            alone = max(alone, self.rank_s(batch, size if mode != NONE else count))
+            if batch and batch.attached > attached:
+                attached = batch.attached
+        device = alone + self.joint_s(max(size, 1), total)
+        if self.drafts:
+            device += self.drafts_s(batches)
+        host = attached * self.p.attach_s
         return max(device, self.launch_s(mode)) + self.gaps_s() + host + (self.p.wake_s if from_idle else 0.0)
 
     def mode(self, batches: Iterable[Batch | None], tokens: Sequence[int]) -> str:
         """FULL, PIECEWISE or NONE: the worst rank decides for all."""
-        modes = [
-            self.ladder.runs_as(n, uniform=not batch.chunks) for batch, n in zip(batches, tokens, strict=True) if batch
-        ]
-        return min(modes, key=("NONE", "PIECEWISE", "FULL").index)
+        worst = FULL
+        for batch, count in zip(batches, tokens, strict=True):
+            if batch and worst != NONE:
+                key = (count, not batch.chunks)
+                found = self._modes.get(key)
+                if found is None:
+                    found = self._modes[key] = self.ladder.runs_as(count, uniform=key[1])
+                if found != FULL:
+                    worst = found
+        return worst
 
     def _padded(self, tokens: int, mode: str) -> int:
         return (self.ladder.padded(tokens) or tokens) if mode != NONE else tokens
@@ -167,7 +184,8 @@ class StepCost:
         if batch is None:
             return self.tokens_s(tokens, 0)
         attention = self.decode_s(batch) + (self.prefill_s(batch) if batch.chunks else 0.0)
-        return self.tokens_s(tokens, batch.emitting) + attention
+        sampled = batch.emitting - batch.decodes + batch.decode_tokens
+        return self.tokens_s(tokens, sampled) + attention
 
     def tokens_s(self, tokens: int, sampled: int) -> float:
         """What depends on the number of tokens alone: linear layers, element-wise kernels, sampling. Remembered, since
@@ -206,11 +224,12 @@ class StepCost:
         if not batch.decodes:
             return 0.0
         mean = batch.decode_context / batch.decodes
+        query = batch.decode_tokens / batch.decodes  # drafts of a sequence are verified in one reading
         read, peak = self.gpu.bandwidth * self.p.kv_read, self.gpu.bf16_flops * self.p.prefill_attention
         total = self.state_bytes / read
         for c in self.caches:
             visible = mean if c.limit is None or mean < c.limit else c.limit
-            total += max((c.row_bytes * visible + c.scan_bytes * mean) / read, c.decode_flops * visible / peak)
+            total += max((c.row_bytes * visible + c.scan_bytes * mean) / read, query * c.decode_flops * visible / peak)
         return total * batch.decodes
 
     def prefill_s(self, batch: Batch) -> float:
@@ -267,6 +286,29 @@ class StepCost:
         The host runs ahead, so it counts only where the GPU is faster."""
         share = {FULL: 0.0, NONE: 1.0}.get(mode, 1 / 3)
         return share * _UNFUSED * self.kernels * self.p.eager_kernel_s
+
+    def drafts_s(self, batches: Sequence[Batch | None]) -> float:
+        """Making the next drafts: one pass of the draft layer and the head per draft token, one after the other. The
+        first pass sees all tokens of the step, the others one a sequence."""
+        most = tokens = 0
+        for batch in batches:
+            if batch:
+                most = max(most, batch.decodes + len(batch.chunks))
+                tokens = max(tokens, batch.tokens)
+        found = self._drafts_s.get((most, tokens))
+        if found is None:
+            if len(self._drafts_s) > _REMEMBERED:
+                self._drafts_s.clear()
+            ranks = len(batches)
+            layer = self._layer_s(tokens, ranks) + (self.drafts - 1) * self._layer_s(most, ranks)
+            head = self.head and 2 * self.head / (self.gpu.bandwidth * self.p.weight_read)
+            found = self._drafts_s[(most, tokens)] = layer + self.drafts * (head + 30 * self.p.graph_kernel_s)
+        return found
+
+    def _layer_s(self, tokens: int, ranks: int) -> float:
+        """One layer with experts, as drafting heads have it: the model's mean layer."""
+        layers = max(1, self.options.arch.layers // self.options.topology.pp)
+        return (self.tokens_s(tokens, 0) + self.experts_s(tokens * ranks) + self.collectives_s(tokens, tokens)) / layers
 
     def frontend_s(self, prompt_tokens: int) -> float:
         """The server's own work between receiving a request and handing it to the engine."""

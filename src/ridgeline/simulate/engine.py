@@ -7,6 +7,7 @@ as vLLM's batch queue of two does: a request that arrives in mid-step waits for 
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -31,7 +32,7 @@ class Price(Protocol):
 
 
 class Step(NamedTuple):
-    """A step that has ended."""
+    """A step that has ended. Quiet ranks of a lazy engine tell no tokens."""
 
     start_ns: int
     end_ns: int
@@ -39,14 +40,20 @@ class Step(NamedTuple):
     tokens: list[list[Token]]  # per rank
 
 
+_SHORTEST_LEAP = 4  # steps: below that pricing them one by one is as fast
+_LONGEST_LEAP = 256  # over so many the price of a step still grows in a straight line
+
+
 def limits_of(options: EngineOptions, memory: Memory) -> Limits:
     """The scheduler's rules from engine options and the pool that memory left."""
     pool = memory.pool
     room = (pool.blocks - pool.held) * pool.block_size  # an overridden pool may be smaller than the longest request
+    drafts = options.num_speculative_tokens
+    grid = options.checkpoint_interval // pool.block_size
     return Limits(
         max_num_batched_tokens=options.max_num_batched_tokens,
         max_num_seqs=options.max_num_seqs,
-        max_model_len=min(options.max_model_len, room),
+        max_model_len=min(options.max_model_len, room - drafts),
         block_size=pool.block_size,
         blocks=pool.blocks,
         held=pool.held,
@@ -54,23 +61,54 @@ def limits_of(options: EngineOptions, memory: Memory) -> Limits:
         long_prefill_token_threshold=options.long_prefill_token_threshold,
         watermark_blocks=int(options.watermark * pool.blocks),
         reserve_full_isl=options.scheduler_reserve_full_isl,
+        query=1 + drafts,
+        accepted=options.accepted_per_step,
+        look_ahead=drafts,
+        drop_last=drafts > 0,
+        prefill_interval=options.prefill_schedule_interval,
+        prefill_first=options.prefill_first,
+        checkpoints=options.checkpoints,
+        checkpoint_grid=grid,
+        host_blocks=options.host_kv_tokens // pool.block_size,
     )
 
 
 class Engine:
-    """Ranks, the step under way, and the one planned behind it."""
+    """Ranks, the step under way, and the one planned behind it. `lazy`: steps that only decode are not walked and tell
+    no tokens; what a request got follows from `Request.emits` and `stamps`."""
 
-    def __init__(self, limits: Limits, ranks: int, price: Price, *, async_scheduling: bool = True) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        ranks: int,
+        price: Price,
+        *,
+        async_scheduling: bool = True,
+        lazy: bool = False,
+        load_s: float = 0.0,
+    ) -> None:
         self.limits = limits
         self.price = price
-        self.ranks = [Scheduler(limits) for _ in range(ranks)]
+        self.ranks = [Scheduler(limits, lazy=lazy) for _ in range(ranks)]
         self.metrics = [RankMetrics() for _ in range(ranks)]
         self.ends_at: int | None = None  # simulated ns at which the step under way ends
         self.steps = 0
+        self.stamps: list[int] = []  # end of every step that has ended, in a lazy engine
+        self.lazy = lazy
+        self._load_ns = nanoseconds(load_s)  # to bring one block from the host tier
+        self._link_free = [0] * ranks
+        self._loads: list[tuple[int, int, int, Request]] = []
         self._async = async_scheduling
         self._start = 0
         self._under_way: tuple[Batch | None, ...] = ()
         self._planned: list[Batch | None] = [None] * ranks
+
+    @property
+    def wakes_at(self) -> int | None:
+        """When something happens by itself: the step under way ends, or an idle engine gets blocks from host memory."""
+        if self.ends_at is None and self._loads:
+            return self._loads[0][0]
+        return self.ends_at
 
     def submit(self, rank: int, request: Request, now_ns: int) -> None:
         """Queue a request on a rank. Raises ValueError when it can never fit there."""
@@ -88,21 +126,83 @@ class Engine:
         if self.ends_at is None:
             self._begin(now_ns, from_idle=True)
 
-    def finish(self) -> Step:
-        """The step under way has ended: take its results in and start the next one at the same instant."""
+    def settle(self) -> None:
+        """Catch up with quiet steps, so that counters and caches can be read."""
+        for scheduler in self.ranks:
+            scheduler.settle()
+
+    def finish(self, until_ns: int = 0) -> Step:
+        """The step under way has ended: take its results in and start the next one at the same instant. A lazy engine
+        may at once go through quiet steps that end by `until_ns`; nothing else may happen before."""
         assert self.ends_at is not None
         start, end, batches = self._start, self.ends_at, self._under_way
+        index = self.steps - 1
+        if self.lazy:
+            self.stamps.append(end)
         tokens = []
         for scheduler, metrics, batch in zip(self.ranks, self.metrics, batches, strict=True):
-            got = scheduler.complete(batch) if batch else []
+            quiet = batch is not None and batch.quiet
+            got = scheduler.complete(batch, index) if batch else []
             tokens.append(got)
-            if batch:
-                metrics.note_step(batch, got, end)
+            if batch and quiet:
+                metrics.note_quiet(batch, (end - start) / 1e9, self.limits.accepted)
+            elif batch:
+                metrics.note_step(batch, got, end, self.stamps)
         self.ends_at = None
+        if until_ns > end and self.lazy and self._async:
+            end = self._leap(end, until_ns)
         self._begin(end, from_idle=False)
         return Step(start, end, batches, tokens)
 
+    def _leap(self, now_ns: int, until_ns: int) -> int:
+        """Go through as many quiet steps as end by `until_ns`, priced along a straight line; when the last one ends."""
+        planned = self._planned
+        ahead = min((s.quiet for s in self.ranks), default=0)
+        if ahead < _SHORTEST_LEAP or self._loads or not any(planned):
+            return now_ns
+        if any((batch is None) != (not s.running) for s, batch in zip(self.ranks, planned, strict=True)):
+            return now_ns
+        if any(batch is not None and not batch.quiet for batch in planned):
+            return now_ns
+        first = self.price.seconds(planned)
+        count = int(min(ahead, _LONGEST_LEAP, (until_ns - now_ns) / 1e9 / first))
+        if count < _SHORTEST_LEAP:
+            return now_ns
+        last = self.price.seconds(self._after(count - 1))
+        count = int(min(count, (until_ns - now_ns) / 1e9 / max(first, last)))
+        if count < _SHORTEST_LEAP:
+            return now_ns
+        grown = (last - first) / max(1, count - 1)
+        for step in range(count):
+            now_ns += max(1, nanoseconds(first + step * grown))
+            self.stamps.append(now_ns)
+        for scheduler, metrics, batch in zip(self.ranks, self.metrics, planned, strict=True):
+            if batch is not None:
+                scheduler.started(self.steps)
+                scheduler.leap(count)
+                metrics.note_quiet(batch, (first + last) / 2, self.limits.accepted, count)
+        self.steps += count
+        for scheduler in self.ranks:
+            scheduler.turn = self.steps
+        self._planned = self._after(0)
+        return now_ns
+
+    def _after(self, steps: int) -> list[Batch | None]:
+        """The planned quiet batches `steps` steps later; they stay the ones under way."""
+        found: list[Batch | None] = []
+        for scheduler, batch in zip(self.ranks, self._planned, strict=True):
+            if batch is not None:
+                later = scheduler.ahead(scheduler.booked - 1 + steps)
+                batch.decode_context = later.decode_context if steps == 0 else batch.decode_context
+                found.append(batch if steps == 0 else later)
+            else:
+                found.append(None)
+        return found
+
     def _begin(self, now_ns: int, *, from_idle: bool) -> None:
+        while self._loads and self._loads[0][0] <= now_ns:
+            _, _, rank, request = heapq.heappop(self._loads)
+            self.ranks[rank].loaded(request)
         batches = tuple(self._planned[i] or self._schedule(i, now_ns) for i in range(len(self.ranks)))
         self._planned = [None] * len(self.ranks)
         if not any(batches):
@@ -114,15 +214,28 @@ class Engine:
             self._planned = [self._schedule(i, now_ns) for i in range(len(self.ranks))]
 
     def _schedule(self, rank: int, now_ns: int) -> Batch | None:
-        batch = self.ranks[rank].schedule()
-        if batch:
+        scheduler = self.ranks[rank]
+        scheduler.turn = self.steps
+        batch = scheduler.schedule()
+        if batch and not batch.quiet:
             for entry in batch.entries:
                 if entry.request.scheduled_ns is None:
                     entry.request.scheduled_ns = now_ns
+        for request, blocks in scheduler.loads:
+            ready = max(now_ns, self._link_free[rank]) + blocks * self._load_ns
+            self._link_free[rank] = ready
+            heapq.heappush(self._loads, (ready, request.key, rank, request))
+        scheduler.loads.clear()
         return batch
 
 
-def engine_of(options: EngineOptions, parameters: CostParameters | None = None, memory: Memory | None = None) -> Engine:
+def engine_of(
+    options: EngineOptions,
+    parameters: CostParameters | None = None,
+    memory: Memory | None = None,
+    *,
+    lazy: bool = False,
+) -> Engine:
     """An engine from options: memory, cost parameters of its GPU and build, one scheduler per data-parallel rank.
 
     Raises InputError when the model does not fit, or for a layout that is not modelled yet, by name.
@@ -133,6 +246,13 @@ def engine_of(options: EngineOptions, parameters: CostParameters | None = None, 
         raise InputError(f"the engine model does not cover {' and '.join(missing)} yet")
     memory = memory or memory_of(options)
     price = StepCost(options, parameters or parameters_for(options.gpu.name, options.engine))
+    limits = limits_of(options, memory)
+    block_bytes = memory.plan.needed(limits.block_size, 0)
     return Engine(
-        limits_of(options, memory), options.topology.dp_ranks, price, async_scheduling=options.async_scheduling
+        limits,
+        options.topology.dp_ranks,
+        price,
+        async_scheduling=options.async_scheduling,
+        lazy=lazy,
+        load_s=block_bytes / (options.gpu.host_bandwidth * price.p.link),
     )

@@ -43,11 +43,11 @@ class Histogram:
         self._last = -1.0  # the requests of one batch mostly share their value: look its bucket up once
         self._index = 0
 
-    def observe(self, value: float) -> None:
+    def observe(self, value: float, times: int = 1) -> None:
         if value != self._last:
             self._last, self._index = value, bisect_left(self.bounds, value)
-        self.counts[self._index] += 1
-        self.total += value
+        self.counts[self._index] += times
+        self.total += value * times
 
     def series(self, name: str, labels: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str], float]]:
         seen = 0
@@ -65,6 +65,7 @@ class RankMetrics:
         self.prompt_tokens = 0
         self.cached_tokens = 0
         self.generation_tokens = 0
+        self._quiet_tokens = 0.0
         self.ends = dict.fromkeys(REASONS, 0)
         self.histograms = {
             "time_to_first_token_seconds": Histogram(_TTFT),
@@ -84,25 +85,38 @@ class RankMetrics:
         self._between = self.histograms["inter_token_latency_seconds"]
         self._iteration = self.histograms["iteration_tokens_total"]
 
+    @property
+    def generated(self) -> float:
+        """Tokens generated; those of quiet steps as a mean where speculation yields fractions."""
+        return self.generation_tokens + self._quiet_tokens
+
     def count_end(self, reason: str) -> None:
         self.ends[reason] += 1
 
-    def note_step(self, batch: Batch, tokens: Sequence[Token], end_ns: int) -> None:
-        """A step of this rank has ended at `end_ns` with `tokens`."""
+    def note_step(self, batch: Batch, tokens: Sequence[Token], end_ns: int, stamps: Sequence[int] = ()) -> None:
+        """A step of this rank has ended at `end_ns` with `tokens`. `stamps`: ends of the steps, where requests went
+        through quiet ones that set no `last_ns`."""
         self._iteration.observe(float(batch.tokens))
-        self.generation_tokens += len(tokens)
         between = self._between
-        for request, last in tokens:
-            if request.last_ns is None:
+        for request, last, count, since in tokens:
+            self.generation_tokens += count
+            if request.first_ns is None:
                 request.first_ns = end_ns
                 self.prompt_tokens += request.prompt
                 self.cached_tokens += request.cached or 0
                 self._first.observe((end_ns - request.queued_ns) / 1e9)
             else:
-                between.observe((end_ns - request.last_ns) / 1e9)
+                before = stamps[since] if stamps else request.last_ns
+                between.observe((end_ns - (before or end_ns)) / 1e9)
             request.last_ns = end_ns
             if last:
                 self._note_end(request)
+
+    def note_quiet(self, batch: Batch, seconds: float, per_request: float, steps: int = 1) -> None:
+        """`steps` steps of about `seconds` in which everyone decoded."""
+        self._iteration.observe(float(batch.tokens), steps)
+        self._between.observe(seconds, batch.decodes * steps)
+        self._quiet_tokens += batch.decodes * per_request * steps
 
     def _note_end(self, request: Request) -> None:
         first, last, scheduled = request.first_ns, request.last_ns, request.scheduled_ns
@@ -168,7 +182,7 @@ def rows(
         "num_preemptions": [float(scheduler.preemptions) for scheduler in ranks],
         "prompt_tokens": [float(m.prompt_tokens) for m in metrics],
         "prompt_tokens_cached": [float(m.cached_tokens) for m in metrics],
-        "generation_tokens": [float(m.generation_tokens) for m in metrics],
+        "generation_tokens": [float(round(m.generated)) for m in metrics],
     }
     for family, values in counters.items():
         for rank, value in enumerate(values):

@@ -1,132 +1,344 @@
-"""The block pool of one rank: reference counts, hashes of full blocks, and vLLM's eviction order.
+"""The block pool of one rank: who holds how many blocks, what can be found again, and vLLM's order of eviction.
 
-Free blocks stand in a queue; allocation takes from its front and forgets what the block held. Blocks never used come
-first; a finished request's blocks join the back tail first, so that the ends of prompts are lost before their
-beginnings. A free block whose hash is asked for again leaves the queue and keeps its content.
+Content is a chain of hashes, one per block, each covering all before it; the pool keeps it as a tree of runs. A run is
+a stretch of blocks that are held by the same requests or stand in the free queue together, so every operation costs by
+runs (a handful), not by blocks (thousands).
+
+Free blocks stand in a queue; allocation takes from its front and forgets what was there. Blocks never used come first;
+a finished request's blocks join the back tail first, so that the ends of prompts are lost before their beginnings. What
+is asked for again leaves the queue. Hence whoever finds a block finds all before it: some copy of a beginning always
+outlives its continuations, which is what lets a tree stand for a table of hashes.
+
+A block whose content somebody else has already made findable is a *spare*: it takes over when the other is evicted.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 
 class Match(NamedTuple):
     """Leading blocks found in the cache, and how many of them stand in the free queue."""
 
-    blocks: list[int]
+    blocks: int
     free: int
 
 
+class Run:
+    """Blocks `start` to `start + size` of a chain. `keys` None: blocks without content."""
+
+    __slots__ = ("after", "before", "children", "keys", "marks", "parent", "refs", "size", "start")
+
+    def __init__(self, start: int, keys: list[int] | None, size: int, parent: Run | None, refs: int) -> None:
+        self.start = start
+        self.keys = keys
+        self.size = size
+        self.parent = parent  # None: not in the tree (no content, a spare, the root)
+        self.children: dict[int, Run] = {}
+        self.refs = refs
+        self.marks: list[int] | None = None  # depths inside (start, start + size] where windows can be resumed
+        self.before: Run | None = None  # neighbours in the free queue
+        self.after: Run | None = None
+
+
+class Held:
+    """The blocks of one request: `named` leading ones can be found by others, `size` in all, `extra` for windows."""
+
+    __slots__ = ("extra", "hashes", "named", "parts", "size")
+
+    def __init__(self, hashes: Sequence[int]) -> None:
+        self.hashes = hashes
+        self.parts: list[tuple[Run, int]] = []  # (deepest run, depth where the part begins), in order of depth
+        self.named = 0
+        self.size = 0
+        self.extra = 0
+
+
 class BlockPool:
-    """`total` blocks. Nothing here knows tokens or requests."""
+    """`total` blocks. `grid`: windows can be resumed only every so many blocks and at marks (0: everywhere)."""
 
-    __slots__ = ("_duplicates", "_free", "_fresh", "_hash", "_refs", "_table", "evictions", "total")
+    __slots__ = ("_end", "_marked", "_queued", "_root", "_spares", "_unused", "evictions", "grid", "total")
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, *, marked: bool = False, grid: int = 0) -> None:
         self.total = total
         self.evictions = 0
-        self._fresh = 0  # blocks below this number have been used; the rest are the front of the queue
-        self._free: OrderedDict[int, None] = OrderedDict()
-        self._refs: list[int] = []
-        self._hash: list[int | None] = []
-        self._table: dict[int, int] = {}  # hash -> the block that answers for it
-        self._duplicates: dict[int, dict[int, None]] = {}  # hash -> further blocks with the same content
+        self.grid = grid
+        self._marked = marked
+        self._unused = total  # blocks never used: the front of the queue
+        self._queued = 0
+        self._root = Run(0, [], 0, None, 1)
+        self._spares: dict[int, list[Run]] = {}
+        self._end = Run(0, None, 0, None, 0)  # the queue is a ring through this
+        self._end.before = self._end.after = self._end
 
     @property
     def free(self) -> int:
         """Blocks that nobody holds."""
-        return self.total - self._fresh + len(self._free)
+        return self._unused + self._queued
 
     @property
     def used(self) -> int:
-        return self._fresh - len(self._free)
+        return self.total - self._unused - self._queued
 
     def match(self, hashes: Sequence[int], limit: int) -> Match:
-        """The longest run of leading hashes (at most `limit`) that are all cached."""
-        table, refs = self._table, self._refs
-        found: list[int] = []
-        free = 0
-        for index in range(min(limit, len(hashes))):
-            block = table.get(hashes[index])
-            if block is None:
+        """The longest run of leading hashes (at most `limit`) that is cached and can be resumed."""
+        limit = min(limit, len(hashes))
+        node, depth, free, resumable = self._root, 0, 0, 0
+        while depth < limit:
+            child = node.children.get(hashes[depth])
+            if child is None:
                 break
-            found.append(block)
-            free += refs[block] == 0
-        return Match(found, free)
+            same = _same(child, hashes, min(child.size, limit - depth))
+            if child.refs == 0:
+                free += same
+            depth += same
+            if child.marks:
+                resumable = max((mark for mark in child.marks if mark <= depth), default=resumable)
+            if same < child.size:
+                break
+            node = child
+        if not self._marked:
+            return Match(depth, free)
+        resumable = max(resumable, depth // self.grid * self.grid if self.grid else 0)
+        return self._shortened(hashes, resumable) if resumable < depth else Match(depth, free)
 
-    def take(self, blocks: Iterable[int]) -> None:
-        """Hold cached blocks once more."""
-        refs, queue = self._refs, self._free
-        for block in blocks:
-            if refs[block] == 0:
-                del queue[block]
-            refs[block] += 1
+    def shortened(self, match: Match, hashes: Sequence[int], blocks: int) -> Match:
+        """The same match cut to `blocks`, which must not need a window: for engines that give up the last block."""
+        return match if blocks >= match.blocks else self._shortened(hashes, max(0, blocks))
 
-    def allocate(self, count: int) -> list[int]:
-        """`count` blocks from the front of the queue; what they held is forgotten. Raises IndexError when there are
-        not enough."""
-        if count > self.free:
-            raise IndexError(f"{count} blocks wanted, {self.free} free")
-        fresh = min(count, self.total - self._fresh)
-        taken = list(range(self._fresh, self._fresh + fresh))
-        self._fresh += fresh
-        self._refs += [1] * fresh
-        self._hash += [None] * fresh
-        for _ in range(count - fresh):
-            block, _none = self._free.popitem(last=False)
-            if self._hash[block] is not None:
-                self._forget(block)
-            self._refs[block] = 1
-            taken.append(block)
-        return taken
+    def _shortened(self, hashes: Sequence[int], depth: int) -> Match:
+        marked, self._marked = self._marked, False
+        found = self.match(hashes, depth)
+        self._marked = marked
+        return found
 
-    def name(self, block: int, content: int) -> None:
-        """A held block is full: from now on `content` can be found."""
-        self._hash[block] = content
-        if self._table.setdefault(content, block) != block:
-            self._duplicates.setdefault(content, {})[block] = None
+    def hold(self, hashes: Sequence[int], count: int) -> Held:
+        """Hold `count` leading blocks that `match` has just found."""
+        held = Held(hashes)
+        node, depth = self._root, 0
+        while depth < count:
+            node = node.children[hashes[depth]]
+            if node.size > count - depth:
+                node = self._split(node, count - depth)
+            if node.refs == 0:
+                self._dequeue(node)
+            node.refs += 1
+            depth += node.size
+        if count:
+            held.parts.append((node, 0))
+        held.named = held.size = count
+        return held
 
-    def release(self, blocks: Sequence[int]) -> None:
+    def allocate(self, held: Held, count: int) -> None:
+        """Add `count` blocks; what they held is forgotten. Raises IndexError when there are not enough."""
+        self._take(count)
+        held.size += count
+
+    def allocate_extra(self, held: Held, count: int) -> None:
+        """The same for blocks outside the chain (windows, states)."""
+        self._take(count)
+        held.extra += count
+
+    def name(self, held: Held, upto: int) -> None:
+        """The first `upto` blocks are full: from now on they can be found."""
+        hashes, depth = held.hashes, held.named
+        upto = min(upto, len(hashes))
+        while depth < upto:
+            own = held.parts[-1][0] if held.parts else self._root
+            node = own if own.keys is not None and (own.parent or own is self._root) else self._node_at(hashes, depth)
+            if hashes[depth] in node.children:
+                spare = Run(depth, [hashes[depth]], 1, None, 1)
+                self._spares.setdefault(hashes[depth], []).append(spare)
+                held.parts.append((spare, depth))
+                depth += 1
+                continue
+            if node is own and node.refs == 1 and node.parent and not node.children:
+                assert node.keys is not None
+                node.keys += hashes[depth:upto]
+                node.size += upto - depth
+            else:
+                fresh = Run(depth, list(hashes[depth:upto]), upto - depth, node, 1)
+                node.children[hashes[depth]] = fresh
+                held.parts.append((fresh, depth))
+            depth = upto
+        held.named = max(held.named, upto)
+
+    def mark(self, held: Held, depth: int) -> None:
+        """Windows and states as they are behind `depth` blocks are kept: a match may end there."""
+        if not self._marked or not 0 < depth <= held.named:
+            return
+        node = next((run for run, start in reversed(held.parts) if start < depth), None)
+        while node is not None and node.start >= depth:
+            node = node.parent
+        if node is not None and depth <= node.start + node.size and depth not in (node.marks or ()):
+            node.marks = [*(node.marks or ()), depth]
+
+    def release(self, held: Held) -> None:
         """Give a request's blocks back, the last one first."""
-        refs, queue = self._refs, self._free
-        for block in reversed(blocks):
-            refs[block] -= 1
-            if refs[block] == 0:
-                queue[block] = None
+        if held.size > held.named:
+            self._enqueue(Run(0, None, held.size - held.named, None, 0))
+        for run, start in reversed(held.parts):
+            node = run
+            while True:
+                node.refs -= 1
+                if node.refs == 0:
+                    self._enqueue(node)
+                if node.start <= start:
+                    break
+                assert node.parent is not None
+                node = node.parent
+        if held.extra:
+            self._enqueue(Run(0, None, held.extra, None, 0))
+        held.parts, held.size, held.named, held.extra = [], 0, 0, 0
 
     def forget_all(self) -> None:
         """Drop every cached content; blocks stay where they are."""
-        self._table.clear()
-        self._duplicates.clear()
-        self._hash = [None] * len(self._hash)
+        self._root = Run(0, [], 0, None, 1)
+        self._spares = {}
 
-    def _forget(self, block: int) -> None:
-        content = self._hash[block]
-        assert content is not None
-        self._hash[block] = None
-        self.evictions += 1
-        others = self._duplicates.get(content)
-        if self._table[content] != block:
-            assert others is not None
-            del others[block]
-        elif others:
-            heir = next(iter(others))
-            self._table[content] = heir
-            del others[heir]
+    def _node_at(self, hashes: Sequence[int], depth: int) -> Run:
+        """The run that ends at `depth`, split off where a longer one goes through."""
+        node, at = self._root, 0
+        while at < depth:
+            node = node.children[hashes[at]]
+            if node.size > depth - at:
+                node = self._split(node, depth - at)
+            at += node.size
+        return node
+
+    def _split(self, node: Run, size: int) -> Run:
+        """Cut a run; the front part is new and returned, the rear keeps its identity (requests may point to it)."""
+        assert node.keys is not None and node.parent is not None
+        front = Run(node.start, node.keys[:size], size, node.parent, node.refs)
+        node.parent.children[node.keys[0]] = front
+        node.keys = node.keys[size:]
+        node.start += size
+        node.size -= size
+        node.parent = front
+        front.children[node.keys[0]] = node
+        if node.marks:
+            front.marks = [mark for mark in node.marks if mark <= node.start]
+            node.marks = [mark for mark in node.marks if mark > node.start]
+        if node.after is not None:  # it waits in the queue: its front right behind it
+            front.before, front.after = node, node.after
+            node.after.before = front
+            node.after = front
+        return front
+
+    def _enqueue(self, run: Run) -> None:
+        last = self._end.before
+        assert last is not None
+        run.before, run.after = last, self._end
+        last.after = self._end.before = run
+        self._queued += run.size
+
+    def _dequeue(self, run: Run) -> None:
+        assert run.before is not None and run.after is not None
+        run.before.after, run.after.before = run.after, run.before
+        run.before = run.after = None
+        self._queued -= run.size
+
+    def _take(self, count: int) -> None:
+        if count > self.free:
+            raise IndexError(f"{count} blocks wanted, {self.free} free")
+        fresh = min(count, self._unused)
+        self._unused -= fresh
+        count -= fresh
+        while count:
+            run = self._end.after
+            assert run is not None
+            if run.size <= count and not run.children and not self._spares:
+                taken = run.size  # all of it, and nobody steps in
+                self._dequeue(run)
+                self._unlink(run)
+            else:
+                taken = self._shorten(run, count)
+            if run.keys is not None:
+                self.evictions += taken
+            count -= taken
+
+    def _shorten(self, run: Run, most: int) -> int:
+        """Take up to `most` blocks from the end of a queued run; how many were taken."""
+        if run.keys is None:
+            taken = min(most, run.size)
+        elif run.parent is None and run.keys:  # a spare, or what is left of a forgotten tree
+            taken = 1
+            spares = self._spares.get(run.keys[-1], [])
+            if run in spares:
+                spares.remove(run)
+                if not spares:
+                    del self._spares[run.keys[-1]]
+        elif run.children or self._spares:
+            taken = 1
+            self._hand_over(run)
         else:
-            del self._table[content]
-        if others is not None and not others:
-            del self._duplicates[content]
+            taken = min(most, run.size)
+        run.size -= taken
+        self._queued -= taken
+        if run.keys is not None:
+            end = run.start + run.size
+            first = run.keys[0]
+            del run.keys[run.size :]
+            if run.marks:
+                run.marks = [mark for mark in run.marks if mark <= end]
+            if not run.size and run.parent is not None and run.parent.children.get(first) is run:
+                del run.parent.children[first]
+        if not run.size:
+            self._dequeue(run)
+        return taken
+
+    def _unlink(self, run: Run) -> None:
+        if run.parent is not None and run.keys:
+            del run.parent.children[run.keys[0]]
+
+    def _hand_over(self, run: Run) -> None:
+        """The last block of a run is about to go: a spare with its content takes its place in the tree."""
+        assert run.keys is not None and run.parent is not None
+        key = run.keys[-1]
+        spares = self._spares.get(key)
+        if not spares:
+            assert not run.children or not self._spares, "a beginning was lost before its continuation"
+            return
+        heir = spares.pop(0)
+        if not spares:
+            del self._spares[key]
+        heir.children = run.children
+        for child in heir.children.values():
+            child.parent = heir
+        if run.size > 1:
+            heir.parent, run.children = run, {key: heir}
+        else:
+            heir.parent, run.children = run.parent, {}
+            run.parent.children[key] = heir
 
     def check(self) -> None:
         """Raise AssertionError when the books do not balance: for tests."""
-        held = [block for block in range(self._fresh) if self._refs[block] > 0]
-        assert len(held) + len(self._free) == self._fresh <= self.total
-        assert all(self._refs[block] == 0 for block in self._free)
-        assert min(self._refs, default=0) >= 0
-        named = {block: content for block, content in enumerate(self._hash) if content is not None}
-        assert all(named[block] == content for content, block in self._table.items())
-        spare = {block for others in self._duplicates.values() for block in others}
-        assert named.keys() == set(self._table.values()) | spare
+        queued, run = 0, self._end.after
+        while run is not self._end:
+            assert run is not None and run.refs == 0 and run.size > 0
+            queued += run.size
+            run = run.after
+        assert queued == self._queued
+        stack = [self._root]
+        while stack:
+            node = stack.pop()
+            for key, child in node.children.items():
+                assert child.parent is node and child.keys and child.keys[0] == key
+                assert len(child.keys) == child.size and child.start == node.start + node.size
+                assert (child.refs == 0) == (child.after is not None)
+                stack.append(child)
+
+
+def _same(run: Run, hashes: Sequence[int], most: int) -> int:
+    """Blocks of a run that agree with a chain, at most `most`; the first is known to. Equal hashes mean equal chains up
+    to there, so the last agreement is found by bisection."""
+    keys, start = run.keys, run.start
+    assert keys is not None
+    if keys[most - 1] == hashes[start + most - 1]:
+        return most
+    low, high = 1, most - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if keys[middle - 1] == hashes[start + middle - 1] else (low, middle - 1)
+    return low

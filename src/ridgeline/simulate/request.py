@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+
+from ridgeline.simulate.pool import Held
+
+_GOLDEN = 0.6180339887498949  # spreads the phases of neighbouring keys evenly over [0, 1)
 
 
 class Request:
@@ -13,11 +18,12 @@ class Request:
     """
 
     __slots__ = (
-        "blocks",
         "cached",
         "computed",
         "done",
+        "emits",
         "epoch",
+        "external",
         "first_ns",
         "hashes",
         "held",
@@ -25,13 +31,14 @@ class Request:
         "key",
         "last_ns",
         "max_tokens",
-        "named",
         "outputs",
+        "phase",
         "preemptions",
         "prompt",
         "queued_ns",
         "reason",
         "scheduled_ns",
+        "steps",
     )
 
     def __init__(self, key: int, prompt: int, max_tokens: int, hashes: Sequence[int], queued_ns: int = 0) -> None:
@@ -46,10 +53,12 @@ class Request:
         self.computed = 0  # tokens whose KV is, or with the batches under way will be, in the cache
         self.outputs = 0  # tokens returned
         self.in_flight = 0  # tokens of batches under way
-        self.cached: int | None = None  # prompt tokens found in the cache at first admission
-        self.blocks: list[int] = []
-        self.held: list[int] = []  # blocks for windows and states
-        self.named = 0  # leading blocks whose hash is registered
+        self.cached: int | None = None  # prompt tokens found in a cache at first admission
+        self.external = 0  # of these, tokens that came from another tier
+        self.held: Held | None = None
+        self.steps = 0  # decoding steps booked
+        self.phase = key * _GOLDEN % 1.0  # where its accepted tokens fall, see `gained`
+        self.emits: list[int] = []  # steps it got tokens in: begin, end, begin, end, ...
         self.epoch = 0  # counts preemptions: results of an earlier epoch are void
         self.preemptions = 0
         self.done = False
@@ -59,3 +68,21 @@ class Request:
     def tokens(self) -> int:
         """Tokens there are, or will be when the batches under way have ended."""
         return self.prompt + self.outputs + self.in_flight
+
+    def gained(self, steps: int, per_step: float) -> int:
+        """Tokens that the next `steps` decoding steps yield at an acceptance length: floor or ceiling of it in each,
+        as vLLM's synthetic sampler gives, spread evenly instead of drawn."""
+        if per_step == 1.0:
+            return steps
+        before = math.floor(self.phase + self.steps * per_step)
+        return math.floor(self.phase + (self.steps + steps) * per_step) - before
+
+    def note_emits(self, first: int, last: int) -> int:
+        """It got tokens in the steps from `first` to before `last`; the step of its token before that, or -1."""
+        emits = self.emits
+        before = emits[-1] - 1 if emits else -1
+        if emits and emits[-1] == first:
+            emits[-1] = last
+        else:
+            emits += (first, last)
+        return before

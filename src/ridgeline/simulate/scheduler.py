@@ -5,7 +5,11 @@ budget; prompts are cut into chunks where the budget ends; a request that cannot
 start over. `complete(batch)` takes the batch's results in. With async scheduling a driver calls `schedule` again
 before it completes the batch under way, so progress is booked at scheduling and void results are told by their epoch.
 
-Source: vllm/v1/core/sched/scheduler.py and kv_cache_manager.py (0.24 to 0.26), re-told.
+A *lazy* scheduler does not walk its requests in steps that only decode: it counts such quiet steps and catches up
+(`settle`) before anything else happens. Batches, hits and evictions are the same; tests hold one against the other.
+
+Sources: vllm/v1/core/sched/scheduler.py and kv_cache_manager.py (0.24 to 0.26), re-told; `prefill_first` is SGLang's
+order (a step prefills or decodes, prefill goes first).
 """
 
 from __future__ import annotations
@@ -16,13 +20,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ridgeline.simulate.batch import Batch, Chunk, Entry
-from ridgeline.simulate.pool import BlockPool
+from ridgeline.simulate.pool import BlockPool, Held, Match
 from ridgeline.simulate.request import Request
+
+_NOTHING = Match(0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The rules of one rank, under vLLM's names."""
+    """The rules of one rank, mostly under vLLM's names."""
 
     max_num_batched_tokens: int
     max_num_seqs: int
@@ -34,103 +40,301 @@ class Limits:
     long_prefill_token_threshold: int = 0
     watermark_blocks: int = 0
     reserve_full_isl: bool = True
+    query: int = 1  # tokens of a decoding request in a step: one and the drafts
+    accepted: float = 1.0  # tokens a decoding step yields on average
+    look_ahead: int = 0  # further slots a decoding request needs for drafts
+    drop_last: bool = False  # a hit gives its last block up, so that the draft layer has hidden states
+    prefill_interval: int = 1  # new requests are admitted in every so many-th step
+    prefill_first: bool = False  # a step prefills or decodes, never both
+    checkpoints: str = "all"  # where windows and states can be resumed: "all" | "prompt" | "chunks"
+    checkpoint_grid: int = 0  # and at multiples of this many blocks
+    host_blocks: int = 0  # blocks of a second tier in host memory
 
 
 class Token(NamedTuple):
-    """A request got its next token; `last` when that was the last one."""
+    """A request got its next tokens; `last` when these were the last ones. `since`: the step of those before."""
 
     request: Request
     last: bool
+    gain: int = 1
+    since: int = -1
 
 
 class Scheduler:
     """Waiting and running requests over one block pool."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, *, lazy: bool = False) -> None:
         self.limits = limits
-        self.pool = BlockPool(limits.blocks)
+        marked = limits.checkpoints != "all"
+        self.pool = BlockPool(limits.blocks, marked=marked, grid=limits.checkpoint_grid)
+        self.host = BlockPool(limits.host_blocks) if limits.host_blocks else None
         self.waiting: deque[Request] = deque()
         self.running: list[Request] = []
+        self.loading: list[Request] = []  # their blocks are on the way from the host tier
+        self.loads: list[tuple[Request, int]] = []  # loads to start: request, blocks
+        self.turn = 0  # steps of the whole engine, for the prefill interval
         self.queries = 0  # prompt tokens looked up, repeated look-ups of a blocked request included (as vLLM counts)
         self.hits = 0
+        self.external_queries = 0
+        self.external_hits = 0
         self.preemptions = 0
+        self.drafts = 0  # verifications of drafts
+        self.accepted_drafts = 0
+        self._lazy = lazy
+        self._quiet = 0  # further steps that only decode
+        self._booked = self._completed = 0  # quiet steps since the last settlement
+        self._known = 0  # of these, completed when the last one was booked
+        self._late: dict[int, int] = {}  # what walked steps yielded after the last quiet one was booked
+        self._first = 0  # the engine's step that the first of them was
+        self._flying: deque[Batch] = deque()
+        self._sums = (0, 0)  # decoding requests and their contexts when the quiet began
+        self._blocked: tuple[Request | None, int] | None = None  # who is looked up but cannot be admitted; its hit
 
     @property
     def unfinished(self) -> int:
-        return len(self.waiting) + len(self.running)
+        return len(self.waiting) + len(self.running) + len(self.loading)
 
     @property
     def load(self) -> int:
         """How busy the rank is, as vLLM's own balancer weighs it: four points per waiting, one per running request."""
-        return 4 * len(self.waiting) + len(self.running)
+        return 4 * (len(self.waiting) + len(self.loading)) + len(self.running)
+
+    @property
+    def quiet(self) -> int:
+        """Steps ahead that only decode, or anything when there is nothing to do at all."""
+        return self._quiet if self.running else (0 if self.waiting else 1 << 40)
 
     def fits(self, request: Request) -> bool:
         """Whether the request could ever run here."""
         total = request.prompt + request.max_tokens
-        return total <= self.limits.max_model_len and self._blocks(total) + self.limits.held <= self.limits.blocks
+        room = self.limits.blocks - self.limits.held
+        return total <= self.limits.max_model_len and self._blocks(total + self.limits.look_ahead) <= room
 
     def add(self, request: Request) -> None:
         """Queue a request. Raises ValueError when it can never fit: the caller must refuse it first."""
         if not self.fits(request):
             raise ValueError(f"{request.prompt} + {request.max_tokens} tokens can never fit")
         self.waiting.append(request)
+        if self._blocked is None:
+            self._quiet = 0
 
     def abort(self, request: Request) -> None:
         """Forget a request whose client went away; its blocks are free at once."""
         if request.done:
             return
+        self.settle()
         if request in self.running:
             self.running.remove(request)
-            self._free(request)
+        elif request in self.loading:
+            self.loading.remove(request)
         else:
             self.waiting.remove(request)
+        self._free(request)
         request.done = True
+
+    def loaded(self, request: Request) -> None:
+        """Blocks from the host tier have arrived: the request is the next to be admitted."""
+        if request.done:
+            return
+        self.settle()
+        self.loading.remove(request)
+        assert request.held is not None
+        self.pool.name(request.held, request.held.size)
+        self.waiting.appendleft(request)
+        self._blocked = None
 
     def schedule(self) -> Batch | None:
         """The next batch, or None when there is nothing to compute."""
-        batch = Batch()
-        budget = self._schedule_running(batch, self.limits.max_num_batched_tokens)
-        if not batch.preempted:
-            self._schedule_waiting(batch, budget)
+        if self._quiet:
+            return self._one_more()
+        self.settle()
+        limits, batch = self.limits, Batch()
+        admits = limits.prefill_interval <= 1 or self.turn % limits.prefill_interval == 0 or not self.running
+        if limits.prefill_first:
+            budget = self._schedule_running(batch, limits.max_num_batched_tokens, prefills=True)
+            if admits and not batch.preempted:
+                self._schedule_waiting(batch, budget)
+            if not batch.entries:
+                self._schedule_running(batch, limits.max_num_seqs * limits.query, prefills=False)
+        else:
+            budget = self._schedule_running(batch, limits.max_num_batched_tokens)
+            if admits and not batch.preempted:
+                self._schedule_waiting(batch, budget)
+        if self._lazy and batch.entries and not batch.chunks and (admits or not self.waiting):
+            self._look_ahead()
         return batch if batch.entries else None
 
-    def complete(self, batch: Batch) -> list[Token]:
-        """Take in the results of a batch: tokens in the batch's order. Finished requests leave with their blocks."""
+    def complete(self, batch: Batch, step: int = 0) -> list[Token]:
+        """Take in the results of a batch, the engine's `step`-th: tokens in the batch's order. Finished requests leave
+        with their blocks."""
+        if batch.quiet:
+            if not self._completed:
+                self._first = step
+            self._completed += 1
+            self._flying.popleft()
+            return []
         tokens = []
         ended = False
-        for request, _, emits, epoch in batch.entries:
+        for request, count, emits, epoch, gain in batch.entries:
             if not emits or request.done or request.epoch != epoch:
                 continue
-            request.in_flight -= 1
-            request.outputs += 1
+            if self.limits.query > 1 and count > 1 and request.outputs:
+                self.drafts += 1
+                self.accepted_drafts += gain - 1
+            request.in_flight -= gain
+            request.outputs += gain
+            if self._booked:
+                self._late[request.key] = gain
             last = request.outputs == request.max_tokens
-            tokens.append(Token(request, last))
+            tokens.append(Token(request, last, gain, request.note_emits(step, step + 1)))
             if last:
                 self._name_full(request)
                 self._free(request)
                 request.done = ended = True
+            elif self.host is not None and request.outputs == gain:
+                self._store(request)
         if ended:
             self.running = [request for request in self.running if not request.done]
         return tokens
 
-    def _schedule_running(self, batch: Batch, budget: int) -> int:
+    # Quiet steps
+
+    def _look_ahead(self) -> None:
+        """How many steps will only decode: until somebody ends, blocks may run short, or new ones are admitted."""
+        limits, pool = self.limits, self.pool
+        if self.waiting and (self._blocked is None or self._blocked[1]):
+            return  # somebody will be admitted, or has a hit that decoding may evict while it is looked up in vain
+        count, context, most = len(self.running), 0, 1 << 30
+        if count * limits.query > limits.max_num_batched_tokens:
+            return
+        for request in self.running:
+            if request.tokens - request.computed != 1:
+                return
+            left = request.max_tokens - request.outputs - request.in_flight
+            if left <= 0:
+                return
+            steps = int(left / limits.accepted) + 2
+            while steps and request.gained(steps, limits.accepted) >= left:
+                steps -= 1
+            most = min(most, steps)
+            context += request.computed
+        room = (pool.free / count - 2) * limits.block_size - limits.query - limits.look_ahead
+        most = min(most, int(room / limits.accepted))
+        if self.waiting and limits.prefill_interval > 1:
+            most = min(most, limits.prefill_interval - self.turn % limits.prefill_interval - 1)
+        if most >= 2:
+            self._quiet, self._sums = most, (count, context)
+
+    def _one_more(self) -> Batch:
+        """One more decoding step of everyone, without walking them."""
+        self._quiet -= 1
+        batch = self.ahead(self._booked)
+        self._booked += 1
+        self._known = self._completed
+        self._late.clear()
+        self._flying.append(batch)
+        if self._blocked is not None and self._blocked[0] is not None:  # looked up again in every step, in vain
+            self._count_look_up(self._blocked[0], 0)
+        return batch
+
+    def ahead(self, steps: int) -> Batch:
+        """The batch `steps` steps after the quiet began."""
+        count, context = self._sums
+        limits, batch = self.limits, Batch()
+        batch.quiet = True
+        batch.decodes = batch.emitting = count
+        batch.tokens = batch.decode_tokens = count * limits.query
+        batch.decode_context = context + steps * count * limits.accepted
+        batch.attached = count * limits.accepted / limits.block_size
+        return batch
+
+    @property
+    def booked(self) -> int:
+        """Quiet steps scheduled since the last settlement."""
+        return self._booked
+
+    def leap(self, steps: int) -> None:
+        """Let `steps` quiet steps have happened: as many booked and completed."""
+        if self.running:
+            self._quiet -= steps
+            self._booked += steps
+            self._completed += steps
+            self._known = self._completed
+            self._late.clear()
+            if self._blocked is not None and self._blocked[0] is not None:
+                self._count_look_up(self._blocked[0], 0, steps)
+
+    def started(self, step: int) -> None:
+        """The engine's step that the next completed quiet step is, when none has been completed yet."""
+        if self.running and not self._completed:
+            self._first = step
+
+    def settle(self) -> None:
+        """Catch up with the quiet steps: what everyone has got, holds and made findable."""
+        self._quiet = 0
+        if not self._booked:
+            return
+        limits, pool = self.limits, self.pool
+        booked, done, flying = self._booked, self._completed, list(self._flying)
+        late, self._late = self._late, {}
+        self._booked = self._completed = 0
+        self._flying.clear()
+        per_step, query = limits.accepted, limits.query
+        for batch in flying:
+            batch.quiet = False
+        for request in self.running:
+            held = request.held
+            assert held is not None
+            got = request.gained(done, per_step)
+            known = request.prompt + request.outputs + request.gained(self._known, per_step)
+            known -= late.get(request.key, 0)
+            request.outputs += got
+            if done:
+                request.note_emits(self._first, self._first + done)
+            if query > 1:
+                self.drafts += done
+                self.accepted_drafts += got - done
+            before = request.gained(booked - 1, per_step)
+            need = self._blocks(request.computed + before + query + limits.look_ahead) - held.size
+            if need > 0:
+                pool.allocate(held, need)
+            request.computed += got
+            request.steps += done
+            for batch in flying:
+                gain = request.gained(1, per_step)
+                batch.entries.append(Entry(request, query, True, request.epoch, gain))
+                request.steps += 1
+                request.computed += gain
+                request.in_flight += gain
+            named = min(request.computed, known) // limits.block_size
+            if named > held.named and limits.prefix_caching:
+                pool.name(held, named)
+
+    # One step, request by request
+
+    def _schedule_running(self, batch: Batch, budget: int, *, prefills: bool | None = None) -> int:
         limits, running, pool = self.limits, self.running, self.pool
-        size, index = limits.block_size, 0
+        index = 0
         while index < len(running) and budget > 0:
             request = running[index]
-            if request.outputs + request.in_flight >= request.max_tokens:
-                index += 1  # its last token is under way
-                continue
+            emitted = request.outputs + request.in_flight
             missing = request.tokens - request.computed
-            count = self._chunk(missing, budget)
-            need = -(-(request.computed + count) // size) - len(request.blocks)
+            if emitted >= request.max_tokens or (prefills is not None and prefills == (missing == 1 and emitted > 0)):
+                index += 1  # its last token is under way, or it has no part in this kind of step
+                continue
+            decodes = missing == 1 and emitted > 0
+            count = min(limits.query, budget) if decodes else self._chunk(missing, budget)
+            held = request.held
+            assert held is not None
+            slots = request.computed + count + (limits.look_ahead if decodes else 0)
+            need = self._blocks(min(slots, limits.max_model_len)) - held.size
             if need > 0:
                 while pool.free < need and len(running) > index:
                     self._preempt(running.pop())
                     batch.preempted += 1
                 if len(running) == index:
                     break  # it was the last one and had to give way itself
-                request.blocks += pool.allocate(need)
+                pool.allocate(held, need)
                 batch.attached += need
             budget -= count
             self._book(batch, request, count, missing)
@@ -139,34 +343,86 @@ class Scheduler:
 
     def _schedule_waiting(self, batch: Batch, budget: int) -> None:
         limits, pool = self.limits, self.pool
+        self._blocked = None
         while self.waiting and budget > 0 and len(self.running) < limits.max_num_seqs:
             request = self.waiting[0]
-            found: list[int] = []
-            free = 0
-            if limits.prefix_caching:  # the last token must be computed for its logits, hence one token less
-                found, free = pool.match(request.hashes, (request.tokens - 1) // limits.block_size)
-                if not request.preemptions:
-                    self.queries += request.tokens
-                    self.hits += len(found) * limits.block_size
-            hit = len(found) * limits.block_size
+            loaded = request.held
+            found = Match(loaded.size, 0) if loaded else self._found(request)
+            hit = found.blocks * limits.block_size
             missing = request.tokens - hit
             count = self._chunk(missing, budget)
-            need = self._blocks(hit + count) - len(found) + limits.held
-            whole = self._blocks(request.tokens) - len(found) + limits.held if limits.reserve_full_isl else need
-            if max(need, whole) + free > pool.free - limits.watermark_blocks and (self.running or pool.used):
+            need = self._blocks(hit + count) - found.blocks + limits.held
+            whole = self._blocks(request.tokens) - found.blocks + limits.held if limits.reserve_full_isl else need
+            if max(need, whole) + found.free > pool.free - limits.watermark_blocks and (self.running or pool.used):
+                self._blocked = (request, hit)
                 break
             self.waiting.popleft()
-            pool.take(found)
-            taken = pool.allocate(need)
-            request.held, request.blocks = taken[: limits.held], found + taken[limits.held :]
-            request.named = len(found)
+            held = loaded or pool.hold(request.hashes, found.blocks)
+            request.held = held
+            if not loaded and self.host is not None and self._load(request, held):
+                continue
+            pool.allocate_extra(held, limits.held - held.extra)
+            pool.allocate(held, need - limits.held)
             request.computed = hit
             if request.cached is None:
                 request.cached = hit
             self.running.append(request)
-            batch.attached += len(request.blocks)
+            batch.attached += held.size
             budget -= count
             self._book(batch, request, count, missing)
+        if self.waiting and len(self.running) >= limits.max_num_seqs:
+            self._blocked = (None, 0)  # nobody is looked up
+
+    def _found(self, request: Request) -> Match:
+        """What the cache holds of a waiting request. The last token must be computed for its logits."""
+        limits = self.limits
+        if not limits.prefix_caching:
+            return _NOTHING
+        found = self.pool.match(request.hashes, (request.tokens - 1) // limits.block_size)
+        if limits.drop_last:
+            found = self.pool.shortened(found, request.hashes, found.blocks - 1)
+        self._count_look_up(request, found.blocks * limits.block_size)
+        return found
+
+    def _count_look_up(self, request: Request, hit: int, times: int = 1) -> None:
+        if self.limits.prefix_caching and not request.preemptions and request.held is None:
+            self.queries += request.tokens * times
+            self.hits += hit * times
+
+    def _load(self, request: Request, held: Held) -> bool:
+        """Start a load when the host tier has more of a request than the GPU and there is room for it."""
+        assert self.host is not None
+        there = self.host.match(request.hashes, (request.tokens - 1) // self.limits.block_size).blocks
+        if not request.preemptions:
+            self.external_queries += request.tokens - held.size * self.limits.block_size
+        more = there - held.size
+        if more <= 0 or more > self.pool.free:
+            return False
+        self.pool.allocate(held, more)
+        self.external_hits += more * self.limits.block_size
+        request.external = more * self.limits.block_size
+        self.loading.append(request)
+        self.loads.append((request, more))
+        self._touch(request, there)
+        return True
+
+    def _store(self, request: Request) -> None:
+        """Copy a request's full blocks to the host tier; writing does not hold anything up."""
+        held = request.held
+        if held is not None and held.named:
+            self._touch(request, held.named)
+
+    def _touch(self, request: Request, blocks: int) -> None:
+        """The first `blocks` blocks of a request are in the host tier and used last."""
+        host = self.host
+        assert host is not None
+        found = host.match(request.hashes, blocks)
+        if blocks - found.blocks + found.free > host.free:
+            return
+        held = host.hold(request.hashes, found.blocks)
+        host.allocate(held, blocks - found.blocks)
+        host.name(held, blocks)
+        host.release(held)
 
     def _chunk(self, missing: int, budget: int) -> int:
         threshold = self.limits.long_prefill_token_threshold
@@ -174,46 +430,63 @@ class Scheduler:
 
     def _book(self, batch: Batch, request: Request, count: int, missing: int) -> None:
         """Count progress as made: what is scheduled will be computed, unless the request is preempted or aborted."""
+        limits = self.limits
         context = request.computed
-        if count == 1 and request.outputs + request.in_flight > 0:
+        emitted = request.outputs + request.in_flight
+        gain = 0
+        if missing == 1 and emitted > 0:
             batch.decodes += 1
+            batch.decode_tokens += count
             batch.decode_context += context
+            gain = min(request.gained(1, limits.accepted), count, request.max_tokens - emitted)
+            request.steps += 1
+            request.computed = context + gain
         else:
             batch.chunks.append(Chunk(count, context))
-        request.computed = context + count
+            request.computed = context + count
+            gain = 1 if count == missing else 0
         batch.tokens += count
-        emits = count == missing
-        batch.entries.append(Entry(request, count, emits, request.epoch))
-        if min(request.computed, request.prompt + request.outputs) // self.limits.block_size > request.named:
+        batch.entries.append(Entry(request, count, gain > 0, request.epoch, gain))
+        held = request.held
+        if held is not None and request.computed >= (held.named + 1) * limits.block_size:
             self._name_full(request)
-        if emits:
+        if batch.chunks and limits.checkpoints != "all" and request.held is not None:
+            self._checkpoint(request, ends_prompt=gain > 0 and emitted == 0)
+        if gain:
             batch.emitting += 1
-            request.in_flight += 1
+            request.in_flight += gain
+
+    def _checkpoint(self, request: Request, *, ends_prompt: bool) -> None:
+        """Windows and states survive where the prompt ends, or where a chunk does."""
+        assert request.held is not None
+        if ends_prompt or self.limits.checkpoints == "chunks":
+            self.pool.mark(request.held, min(request.computed, request.prompt) // self.limits.block_size)
 
     def _name_full(self, request: Request) -> None:
         """Make full blocks findable: computed tokens only, and only those whose value is known by now."""
-        if not self.limits.prefix_caching:
-            return
+        held = request.held
         known = min(request.computed, request.prompt + request.outputs) // self.limits.block_size
-        if known > request.named:
-            blocks, hashes, name = request.blocks, request.hashes, self.pool.name
-            for index in range(request.named, min(known, len(hashes))):
-                name(blocks[index], hashes[index])
-            request.named = known
+        if held is not None and known > held.named and self.limits.prefix_caching:
+            self.pool.name(held, known)
 
     def _preempt(self, request: Request) -> None:
         """Take everything from a request and put it at the head of the queue; it will be computed again."""
         self._free(request)
-        request.computed = request.in_flight = request.named = 0
+        request.computed = request.in_flight = 0
         request.epoch += 1
         request.preemptions += 1
         self.preemptions += 1
         self.waiting.appendleft(request)
+        self._blocked = None
 
     def _free(self, request: Request) -> None:
-        self.pool.release(request.blocks)
-        self.pool.release(request.held)
-        request.blocks, request.held = [], []
+        if request.held is not None:
+            if self.host is not None:
+                self._store(request)
+            self.pool.release(request.held)
+            request.held = None
+        self._blocked = None
+        self._quiet = 0
 
     def _blocks(self, tokens: int) -> int:
         return -(-tokens // self.limits.block_size)
@@ -222,9 +495,9 @@ class Scheduler:
 def check(scheduler: Scheduler, requests: Iterable[Request]) -> None:
     """Raise AssertionError when blocks and requests do not tell the same story: for tests."""
     scheduler.pool.check()
-    held: dict[int, int] = {}
     for request in requests:
-        for block in (*request.blocks, *request.held):
-            held[block] = held.get(block, 0) + 1
-    assert len(held) == scheduler.pool.used
-    assert all(scheduler.pool._refs[block] == count for block, count in held.items())
+        if request.held is not None:
+            shown = {id(part[0]) for part in request.held.parts}
+            assert len(shown) == len(request.held.parts)
+            assert all(run.refs > 0 for run, _ in request.held.parts)
+    assert sum(r.held is not None and r.held.size + r.held.extra > 0 for r in requests) <= scheduler.pool.used

@@ -11,7 +11,8 @@ step.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ridgeline.core.record import Outcome, Record, Replay, ServerSample
@@ -39,7 +40,6 @@ class _Live(NamedTuple):
     sent_ns: int
     rank: int
     request: Request
-    chunk_ns: list[int]  # when each token reaches the client
 
 
 def simulate(
@@ -50,7 +50,7 @@ def simulate(
     seed: int = 0,
     parameters: CostParameters | None = None,
     engine: Engine | None = None,
-    sample_s: float = 1.0,
+    sample_s: float = 10.0,
     model: str = "",
 ) -> Replay:
     """Run `pacer` against a model of the engine until it has finished.
@@ -59,7 +59,9 @@ def simulate(
     seconds between samples of the engine's counters; phase boundaries get a full one with histograms. Raises
     InputError when the model does not fit the GPUs.
     """
-    return _Simulation(pacer, prompts, options, seed, engine or engine_of(options, parameters), sample_s, model).run()
+    return _Simulation(
+        pacer, prompts, options, seed, engine or engine_of(options, parameters, lazy=True), sample_s, model
+    ).run()
 
 
 class _Simulation:
@@ -79,6 +81,7 @@ class _Simulation:
         self.chains = Chains(engine.limits.block_size)
         price = engine.price
         self.reply_ns = nanoseconds(price.p.reply_s) if isinstance(price, StepCost) else 0
+        self.seen: list[int] = []  # when a client sees what a step gave
         self.heap: list[tuple[int, int, str, Any]] = []
         self.serial = 0
         self.live: dict[int, _Live] = {}
@@ -95,14 +98,15 @@ class _Simulation:
         pacer.begin(now)
         self._advance(now)
         while not pacer.finished:
-            earliest = min(self.heap[0][0] if self.heap else _NEVER, engine.ends_at or _NEVER, self.due)
+            outside = min(self.heap[0][0] if self.heap else _NEVER, self.due)
+            earliest = min(outside, engine.wakes_at or _NEVER)
             if earliest == _NEVER:
                 break
             now = max(now, earliest)
             if self.next_sample <= now:
                 self._sample_until(now)
             if engine.ends_at is not None and engine.ends_at <= now:
-                self._step()
+                self._step(min(outside, self.next_sample))
             told = self._events(now)
             if told or self.due <= now:
                 self._advance(now)
@@ -167,7 +171,7 @@ class _Simulation:
         )
         request = Request(send.id, layout.tokens, send.max_tokens, chain.hashes)
         rank = self.router.pick(send.correlation_id or None)
-        live = _Live(send, sent, rank, request, [])
+        live = _Live(send, sent, rank, request)
         if not self.engine.ranks[rank].fits(request):
             limit = self.engine.limits.max_model_len
             asked = layout.tokens + send.max_tokens
@@ -179,30 +183,40 @@ class _Simulation:
         self.engine.submit(rank, request, now)
         return False
 
-    def _step(self) -> None:
-        step = self.engine.finish()
+    def _step(self, until: int) -> None:
+        step = self.engine.finish(until)
         at = step.end_ns + self.reply_ns
-        live = self.live
+        if not self.engine.lazy:
+            self.engine.stamps.append(step.end_ns)
         for tokens in step.tokens:
-            for request, last in tokens:
-                live[request.key].chunk_ns.append(at)
-                if last:
-                    self._push(at, "done", request.key)
+            for token in tokens:
+                if token.last:
+                    self._push(at, "done", token.request.key)
+
+    def _chunks(self, request: Request) -> list[int]:
+        """When each of its chunks reached the client. Requests share steps, and their stamps."""
+        stamps, emits, found = self.seen, request.emits, list[int]()
+        stamps += [at + self.reply_ns for at in self.engine.stamps[len(stamps) :]]
+        for first, last in zip(emits[::2], emits[1::2], strict=True):
+            found += stamps[first:last]
+        return found
 
     def _end(self, send_id: int, now: int, outcome: Outcome) -> None:
         live = self.live.pop(send_id)
-        self.records.append(_record(live, now, outcome, 200 if live.chunk_ns else None, None))
+        chunks = self._chunks(live.request)
+        if outcome is Outcome.CANCELLED:
+            del chunks[_seen(chunks, now) :]  # what had not reached the client yet never will
+        self.records.append(_record(live, now, outcome, 200 if chunks else None, None, chunks))
         self.pacer.completed(send_id, now, outcome)
 
     def _cancel(self, send_id: int, now: int) -> None:
         if send_id in self.arriving:
             send, sent = self.arriving.pop(send_id)
             request = Request(send.id, 0, send.max_tokens, ())
-            self.records.append(_record(_Live(send, sent, 0, request, []), now, Outcome.CANCELLED, None, None))
+            self.records.append(_record(_Live(send, sent, 0, request), now, Outcome.CANCELLED, None, None))
             self.pacer.completed(send_id, now, Outcome.CANCELLED)
         elif send_id in self.live:
             live = self.live[send_id]
-            del live.chunk_ns[_seen(live.chunk_ns, now) :]  # what had not reached the client yet never will
             self.engine.abort(live.rank, live.request)
             self._end(send_id, now, Outcome.CANCELLED)
 
@@ -220,6 +234,7 @@ class _Simulation:
         self._sample(now, histograms=True)
 
     def _sample(self, at_ns: int, *, histograms: bool) -> None:
+        self.engine.settle()
         values = snapshot(self.engine.ranks, self.engine.metrics, self.model, histograms=histograms)
         self.samples.append(ServerSample(at_ns=at_ns, endpoint=_ENDPOINT, values=values))
 
@@ -236,6 +251,8 @@ class _Simulation:
             "max_num_seqs": limits.max_num_seqs,
             "max_num_batched_tokens": limits.max_num_batched_tokens,
             "router": options.router,
+            "num_speculative_tokens": options.num_speculative_tokens,
+            "accepted_per_step": limits.accepted,
             "seed": self.seed,
             "steps": self.engine.steps,
         }
@@ -249,12 +266,14 @@ def answer_key(send_id: int) -> int:
     return _ANSWERS + send_id
 
 
-def _seen(chunk_ns: list[int], now: int) -> int:
-    return sum(at <= now for at in chunk_ns)
+def _seen(chunk_ns: Sequence[int], now: int) -> int:
+    return bisect_right(chunk_ns, now)
 
 
-def _record(live: _Live, now: int, outcome: Outcome, status: int | None, error: str | None) -> Record:
-    send, request, chunks = live.send, live.request, live.chunk_ns
+def _record(
+    live: _Live, now: int, outcome: Outcome, status: int | None, error: str | None, chunks: Sequence[int] = ()
+) -> Record:
+    send, request = live.send, live.request
     conversation = send.session.conversations[send.key.conversation]
     turn = send.turn
     first = chunks[0] if chunks else None
@@ -286,7 +305,7 @@ def _record(live: _Live, now: int, outcome: Outcome, status: int | None, error: 
         asked_prompt_tokens=turn.input_tokens,
         max_tokens=send.max_tokens,
         prompt_tokens=request.prompt if answered else None,
-        completion_tokens=len(chunks) if answered else None,
+        completion_tokens=request.outputs if answered else None,
         cached_tokens=request.cached if answered else None,
         chunks=len(chunks),
         first_chunk_tokens=1 if chunks else None,

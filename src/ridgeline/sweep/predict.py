@@ -35,7 +35,7 @@ def predict(cell: Cell, settings: SweepSettings, workload: Workload) -> Predicti
     cell = asked(cell, settings)
     try:
         options = options_of(cell, facts_of(cell), seed=settings.seed)
-        engine = engine_of(options)
+        engine = engine_of(options, lazy=True)
     except RidgelineError as error:
         return Prediction(cell, None, None, error.message)
     key = run_key(

@@ -109,13 +109,15 @@ class Pump:
     def _deliver(self, ranks: list[list[Token]], touched: dict[int, Listener]) -> None:
         listeners = self._listeners
         for tokens in ranks:
-            for request, last in tokens:
+            for request, last, count, _ in tokens:
                 listener = listeners.get(request.key)
                 if listener is None:
                     continue
                 if last:
                     del listeners[request.key]
                 touched[request.key] = listener
+                for _ in range(count - 1):
+                    listener.token(request, False)
                 listener.token(request, last)
 
     def _next(self) -> int | None:
