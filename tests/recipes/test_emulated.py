@@ -58,8 +58,8 @@ def test_what_the_model_does_not_cover_is_refused_by_name(arm: Arm, name: str) -
 
 
 def test_a_framework_nobody_launches_is_refused_by_name() -> None:
-    with pytest.raises(EnvironmentFailed, match="framework `trt`"):
-        choose(replace(CELL, benchmark=replace(CELL.benchmark, framework="trt")))
+    with pytest.raises(EnvironmentFailed, match="framework `tilert`"):
+        choose(replace(CELL, benchmark=replace(CELL.benchmark, framework="tilert")))
 
 
 def test_the_most_specific_recipe_wins_and_says_why() -> None:
@@ -74,4 +74,4 @@ def test_the_most_specific_recipe_wins_and_says_why() -> None:
     )
     assert choose(CELL, recipes).name == "qwen3-h200"
     found = deployment_of(CELL, FACTS, RecipeSettings(), recipes).recipe
-    assert found == "qwen3-h200 (framework emulated, model prefix qwen3, GPU cluster:h200-nv)"
+    assert found == "qwen3-h200 (framework emulated, model prefix qwen3, GPU h200)"

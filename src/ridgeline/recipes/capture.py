@@ -1,8 +1,9 @@
 """Graph capture that covers a number of sequences, whatever the engine's default ladder would do.
 
 The ladder's rungs are 1, 2, 4, multiples of 8 below 256, multiples of 16 above (every vLLM from 0.19.1 on). Speculation
-verifies q tokens a sequence and rounds rungs up to multiples of q; rungs that then exceed the maximum are dropped, so
-the maximum must be one itself. Where q does not divide the rungs, the sizes are listed.
+verifies q tokens a sequence and rounds rungs up to multiples of q; rungs that then exceed the maximum are dropped, and
+a batch that pads to more than the admitted sequences' tokens has no decode graph. So the ladder serves where q divides
+its rungs and the largest batch is one; else the sizes are listed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from ridgeline.core.where import Where
 from ridgeline.recipes.origin import Option, Value
 
+DEFAULT_TOP = 512
 DENSE = 32  # sequence counts up to here get a graph each in a list; above, every eighth does
 
 
@@ -25,10 +27,11 @@ class Capture:
 
 def covering(seqs: int, query: int, budget: int, origin: Where | None = None) -> Capture:
     """Knobs that give every batch of 1 to `seqs` decoding sequences a graph, as far as the step's token `budget` goes.
-    `query`: tokens a sequence verifies."""
+    `query`: tokens a sequence verifies. Where the engine's default maximum (twice that, 512 at most) is higher, it is
+    kept: batches that mix in a prefill use it."""
     most = min(seqs * query, budget // query * query)
-    if 8 % query == 0:
-        top = _rung(most)
+    if 8 % query == 0 and _rung(most) == most:
+        top = _rung(max(most, min(2 * most, DEFAULT_TOP)))
         return Capture(max_cudagraph_capture_size=Value(top if top <= budget else most, origin))
     return Capture(cudagraph_capture_sizes=Value(listed(most // query, query), origin))
 

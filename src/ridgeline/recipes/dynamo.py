@@ -15,7 +15,7 @@ from ridgeline.core.where import Where
 from ridgeline.recipes import sglang, vllm
 from ridgeline.recipes.argv import Env, environment, items
 from ridgeline.recipes.generic_vllm import engine_options as vllm_options
-from ridgeline.recipes.generic_vllm import hand_over
+from ridgeline.recipes.generic_vllm import hand_over, side_channel
 from ridgeline.recipes.origin import asked, here
 from ridgeline.recipes.placement import Worker, place
 from ridgeline.recipes.refusal import CannotRender
@@ -99,16 +99,11 @@ def _vllm_worker(cell: Cell, facts: Facts, settings: RecipeSettings, worker: Wor
             )
         options = vllm_options(cell, facts, settings, worker.ranks, layout, store)
         mode = _mode(cell, worker.role) if split else ()
-        sides: Env = {
-            **WORKER,
-            "VLLM_NIXL_SIDE_CHANNEL_HOST": f"{{host:{own}}}",
-            "VLLM_NIXL_SIDE_CHANNEL_PORT": "{port:side_channel}",
-        }
         found.append(
             vllm.service(
                 replace(options, host=None, port=None, enable_prompt_tokens_details=None, extra=mode),
                 name=own,
-                env=sides if split else WORKER,
+                env={**WORKER, **(side_channel(cell, own) if split else {})},
                 timeout_s=timeout(settings),
                 ports=("system", "rendezvous", *(("side_channel",) if split else ())),
                 spans=(("side_channel", local),) if split else None,

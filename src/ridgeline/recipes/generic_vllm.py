@@ -26,7 +26,11 @@ from ridgeline.recipes.vllm import KvStore, Parallel, Vllm, graphs, laid_out, pa
 
 # Models that draft with another model, by prefix: method, draft model, golden curve.
 DRAFTERS = {"kimik3": ("dspark", "Inferact/Kimi-K3-DSpark", "kimik3_dspark")}
-CONNECTORS = {"nixl": "NixlConnector", "mooncake": "MooncakeConnector", "mori": "MoRIIOConnector"}
+# KV hand-over by name: vLLM's connector, and the variable that gives its ranks a base port.
+CONNECTORS = {
+    "nixl": ("NixlConnector", "VLLM_NIXL_SIDE_CHANNEL_PORT"),
+    "mooncake": ("MooncakeConnector", "VLLM_MOONCAKE_BOOTSTRAP_PORT"),
+}
 
 
 def generic_vllm(cell: Cell, facts: Facts, settings: RecipeSettings) -> Deployment:
@@ -106,7 +110,7 @@ def worker_services(
     stores = Offload() if split else offload(cell, worker.ranks.dp)
     if stores.services:
         raise CannotRender(cell, "a KV store of its own for each worker", hint="native offloading needs none")
-    env: dict[str, Any] = dict(stores.env)
+    env = dict(stores.env)
     store, spans = stores.store, None
     ports: tuple[str, ...] = ("http", "rendezvous")
     if split:
@@ -119,15 +123,11 @@ def worker_services(
         layout = _over_nodes(laid_out(worker.ranks, cell), worker, seat, name, cell)
         options = engine_options(cell, facts, settings, worker.ranks, layout, store)
         options = replace(options, host=f"{{host:{own}}}")
-        sides: dict[str, Any] = {
-            "VLLM_NIXL_SIDE_CHANNEL_HOST": f"{{host:{own}}}",
-            "VLLM_NIXL_SIDE_CHANNEL_PORT": "{port:side_channel}",
-        }
         found.append(
             service(
                 options,
                 name=own,
-                env={**env, **(sides if split and cell.arm.kv_p2p_transfer == "nixl" else {})},
+                env={**env, **(side_channel(cell, own) if split else {})},
                 timeout_s=timeout(settings),
                 ports=ports,
                 spans=spans,
@@ -165,11 +165,18 @@ def _over_nodes(layout: Parallel, worker: Worker, seat: int, name: str, cell: Ce
     )
 
 
+def side_channel(cell: Cell, name: str) -> dict[str, str]:
+    """Where the service `name` is asked for KV by its peers."""
+    variable = CONNECTORS[cell.arm.kv_p2p_transfer or "nixl"][1]
+    host = {"VLLM_NIXL_SIDE_CHANNEL_HOST": f"{{host:{name}}}"} if "NIXL" in variable else {}
+    return {**host, variable: "{port:side_channel}"}
+
+
 def hand_over(cell: Cell) -> Value[Mapping[str, Any]]:
     transfer = cell.arm.kv_p2p_transfer or "nixl"
     if transfer not in CONNECTORS:
         raise CannotRender(cell, f"KV transfer `{transfer}`", hint=f"known: {', '.join(CONNECTORS)}")
-    return asked({"kv_connector": CONNECTORS[transfer], "kv_role": "kv_both"}, cell)
+    return asked({"kv_connector": CONNECTORS[transfer][0], "kv_role": "kv_both"}, cell)
 
 
 def _pool_router(
