@@ -64,7 +64,7 @@ def trace(tmp_path: Path) -> Path:
 
 
 def arguments(server: ScriptedServer, trace: Path, *more: str) -> list[str]:
-    fixed = ["--concurrency", "2", "--duration", "20", "--speed", "40", "--warmup", "1", "--grace", "5"]
+    fixed = ["--concurrency", "2", "--duration", "20", "--speed", "40", "--warmup", "1", "--grace", "5", "--force"]
     return ["replay", "--url", server.url, "--trace", str(trace), *fixed, *more]
 
 

@@ -2,41 +2,48 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import sys
-import uuid
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from ridgeline.cli.replay_load import Load, LoadOptions, choose_load
+from ridgeline.cli.replay_store import EXPORTS, Store, power_of, write_exports
 from ridgeline.cli.replay_view import choose_view
 from ridgeline.cli.typed import run_app
+from ridgeline.core.cell import Arm, Benchmark, Cell
 from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
-from ridgeline.core.record import FIELDS
-from ridgeline.core.units import nanoseconds
+from ridgeline.core.point import Source
+from ridgeline.core.topology import Topology
 from ridgeline.replay.endpoint import Endpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import TracebackType
-
-    from ridgeline.core.record import Replay, Row
-    from ridgeline.trace import Corpus
+    from ridgeline.core.point import Point
+    from ridgeline.core.record import Replay
+    from ridgeline.results.metrics import Slo
 
 app = typer.Typer(add_completion=False)
 
-OUTCOME = FIELDS.index("outcome")
 SUMMARY = (
     ("TTFT p50", "ttft.p50", 1e3, "ms"),
     ("TTFT p99", "ttft.p99", 1e3, "ms"),
     ("ITL p50", "itl.p50", 1e3, "ms"),
     ("TPOT p50", "tpot.p50", 1e3, "ms"),
-    ("E2E p50", "e2e.p50", 1, "s"),
+    ("E2E p50", "e2e_latency.p50", 1, "s"),
     ("requests", "request_rate", 1, "/s"),
     ("output", "throughput.output", 1, "tokens/s"),
     ("input", "throughput.input", 1, "tokens/s"),
+    ("steady output", "throughput_steady.output", 1, "tokens/s"),
+    ("goodput", "goodput", 1, "/s"),
     ("send lag p99", "send_lag.p99", 1e3, "ms"),
 )
+EMULATOR = "ridgeline"  # owner of the emulated engine's models
+UNKNOWN = "unknown"  # of a server that somebody else runs
+LOAD, SERVER, RESULT = "Load", "Server", "Result"  # panels of the help
 
 
 def run(argv: list[str]) -> int:
@@ -44,139 +51,127 @@ def run(argv: list[str]) -> int:
     return run_app(app, "replay", argv)
 
 
+def option(panel: str, text: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel=panel, **more)
+
+
 @app.command()
 def replay(
-    url: Annotated[str, typer.Option(help="server, e.g. http://127.0.0.1:8000", show_default=False)],
-    trace: Annotated[Path, typer.Option(help="recorded sessions: file or folder", show_default=False)],
-    concurrency: Annotated[int, typer.Option(help="lanes; each holds one live session tree", show_default=False)],
-    duration: Annotated[float, typer.Option(help="measured window, simulated seconds")] = 3600.0,
-    speed: Annotated[float, typer.Option(help="divides recorded delays, idle caps and windows")] = 1.0,
-    model: Annotated[str | None, typer.Option(help="served model name; default: the server's first")] = None,
-    prompts: Annotated[str, typer.Option(help="bytes, token-ids or tokenizer")] = "bytes",
-    tokenizer: Annotated[Path | None, typer.Option(help="tokenizer file for --prompts tokenizer")] = None,
-    out: Annotated[Path | None, typer.Option(help="folder for records.parquet and samples.parquet")] = None,
-    warmup: Annotated[int, typer.Option(help="warm-up requests a lane; 0: primers only")] = 10,
-    grace: Annotated[float, typer.Option(help="patience for requests in flight at the end, seconds")] = 30.0,
-    profile: Annotated[str, typer.Option(help="rules of the replay: agentx or aiperf-0.13")] = "agentx",
-    seed: Annotated[int, typer.Option(help="of start positions and texts")] = 42,
-    max_context: Annotated[int | None, typer.Option(help="leave out sessions with longer contexts")] = None,
-    sessions: Annotated[int | None, typer.Option(help="use the first N sessions that are left")] = None,
-    metrics_url: Annotated[list[str] | None, typer.Option(help="Prometheus page to scrape; repeatable")] = None,
-    header: Annotated[list[str] | None, typer.Option(help="`NAME: VALUE` for every request; repeatable")] = None,
-    api_key_env: Annotated[str | None, typer.Option(help="environment variable that holds the key")] = None,
-    read_timeout: Annotated[float, typer.Option(help="longest silence in an answer, real seconds")] = 900.0,
-    as_json: Annotated[bool, typer.Option("--json", help="progress and result as JSON lines on stdout")] = False,
+    url: Annotated[str, option(SERVER, "server, e.g. http://127.0.0.1:8000", show_default=False)],
+    trace: Annotated[Path | None, option(LOAD, "recorded sessions: file or folder")] = None,
+    isl: Annotated[int | None, option(LOAD, "prompt tokens of every request, instead of a trace")] = None,
+    osl: Annotated[int | None, option(LOAD, "tokens every request generates")] = None,
+    concurrency: Annotated[int | None, option(LOAD, "lanes: live session trees, or requests in flight")] = None,
+    rate: Annotated[
+        float | None, option(LOAD, "open loop: requests arrive at so many a second; `inf`: all at once")
+    ] = None,
+    schedule: Annotated[
+        bool, option(LOAD, "open loop: requests arrive at the trace's own moments", "--schedule")
+    ] = False,
+    requests: Annotated[int | None, option(LOAD, "stop after so many measured requests")] = None,
+    duration: Annotated[
+        float | None, option(LOAD, "measured window, simulated seconds (3600 on lanes of a trace, else none)")
+    ] = None,
+    warmup: Annotated[
+        int | None, option(LOAD, "warm-up requests a lane (10 for a trace, 0: primers only; else 1)")
+    ] = None,
+    grace: Annotated[float, option(LOAD, "patience for requests in flight at the end, seconds")] = 30.0,
+    profile: Annotated[str, option(LOAD, "rules of the replay: agentx or aiperf-0.13")] = "agentx",
+    seed: Annotated[int, option(LOAD, "of start positions, texts and arrivals")] = 42,
+    max_context: Annotated[int | None, option(LOAD, "leave out sessions with longer contexts")] = None,
+    sessions: Annotated[int | None, option(LOAD, "use the first N sessions that are left")] = None,
+    arrivals: Annotated[str, option(LOAD, "poisson, gamma or constant (with --rate)")] = "poisson",
+    burstiness: Annotated[float, option(LOAD, "of gamma arrivals: below 1 burstier than Poisson")] = 1.0,
+    max_in_flight: Annotated[int | None, option(LOAD, "cap of an open loop; what waits shows as send lag")] = None,
+    range_ratio: Annotated[float, option(LOAD, "lengths between this share of --isl and --osl and the whole")] = 1.0,
+    repeated: Annotated[bool, option(LOAD, "one prompt for all, to measure a warm prefix cache", "--repeated")] = False,
+    speed: Annotated[float, option(LOAD, "divides recorded delays, idle caps and windows")] = 1.0,
+    force: Annotated[bool, option(LOAD, "do what is refused; the point says so", "--force")] = False,
+    model: Annotated[str | None, option(SERVER, "served model name; default: the server's first")] = None,
+    prompts: Annotated[str, option(SERVER, "bytes, token-ids or tokenizer")] = "bytes",
+    tokenizer: Annotated[Path | None, option(SERVER, "tokenizer file for --prompts tokenizer")] = None,
+    header: Annotated[list[str] | None, option(SERVER, "`NAME: VALUE` for every request; repeatable")] = None,
+    api_key_env: Annotated[str | None, option(SERVER, "environment variable that holds the key")] = None,
+    read_timeout: Annotated[float, option(SERVER, "longest silence in an answer, real seconds")] = 900.0,
+    metrics_url: Annotated[list[str] | None, option(SERVER, "Prometheus page to scrape; repeatable")] = None,
+    workers: Annotated[int, option(SERVER, "processes that send and receive, when one core is not enough")] = 1,
+    out: Annotated[Path | None, option(RESULT, "folder for records, the point and the exports")] = None,
+    export: Annotated[
+        str, option(RESULT, "other tools' forms to write: aiperf,inferencex or none")
+    ] = "aiperf,inferencex",
+    slo: Annotated[list[str] | None, option(RESULT, "limit of goodput: ttft=S, itl=S or e2e=S; repeatable")] = None,
+    gpus: Annotated[int, option(RESULT, "GPUs the server occupies, for throughput per GPU")] = 1,
+    hardware: Annotated[str, option(RESULT, "what they are, e.g. h200")] = UNKNOWN,
+    framework: Annotated[str, option(RESULT, "what serves, e.g. vllm")] = UNKNOWN,
+    precision: Annotated[str, option(RESULT, "of the weights, e.g. fp8")] = UNKNOWN,
+    power: Annotated[
+        str | None, option(RESULT, "power log: a CSV file, or nvidia-smi or amd-smi to record one")
+    ] = None,
+    as_json: Annotated[bool, option(RESULT, "progress and result as JSON lines on stdout", "--json")] = False,
 ) -> int:
-    """Replay recorded sessions. Exit 1 when no request succeeded or the replay was aborted."""
-    from ridgeline import trace as traces
+    """Send a load and measure. Exit 1 when no request succeeded or the replay was aborted; whether the numbers may be
+    trusted stands in the point's validity."""
     from ridgeline.replay.driver import ReplaySettings, run_replay
-    from ridgeline.trace.pacing import AgentPacer, PacingSettings
     from ridgeline.trace.prompts import make_prompts
 
+    limits, exports = _slo(slo or []), _exports(export)
     endpoint = _endpoint(url, header or [], api_key_env, read_timeout, speed)
-    pacing = PacingSettings(
-        concurrency=concurrency,
-        benchmark_id=uuid.uuid4().hex,
-        seed=seed,
-        profile=profile,
-        duration_ns=nanoseconds(duration),
-        grace_ns=nanoseconds(grace),
-        warmup_requests_per_lane=warmup,
-    )
-    corpus = traces.load(trace, max_context=max_context, limit=sessions, profile=profile)
-    served = _served_model(endpoint, model)
-    source = make_prompts(corpus, prompts, model=served, seed=seed, tokenizer=tokenizer)
-    stored = {"trace": _about(corpus), "pacing": {name: getattr(pacing, name) for name in pacing.__slots__}}
+    load = choose_load(
+        LoadOptions(
+            trace=trace, isl=isl, osl=osl, concurrency=concurrency, rate=rate, schedule=schedule, requests=requests,
+            duration=duration, warmup=warmup, grace=grace, profile=profile, seed=seed, max_context=max_context,
+            sessions=sessions, arrivals=arrivals, burstiness=burstiness, max_in_flight=max_in_flight,
+            range_ratio=range_ratio, repeated=repeated, force=force,
+        )
+    )  # fmt: skip
+    served = _served(endpoint, model)
+    if served.source is Source.MEASURED and speed != 1 and not force:
+        hint = "only the emulated engine runs faster than life; --force measures anyway, and the point is invalid"
+        raise InputError([Problem(f"{endpoint.url} is a real server", key="--speed", hint=hint)])
+    source = make_prompts(load.sessions, prompts, model=served.model, seed=seed, tokenizer=tokenizer)
     settings = ReplaySettings(
         progress_s=0.5,
         keep_records=out is None,
         scrape_urls=tuple(metrics_url or ()),
-        stored=stored | {"model": served},
+        stored={"trace": load.about, "pacing": load.pacing, "model": served.model},
     )
     view = choose_view(as_json=as_json)
-    with view, _Store(out) as store:
+    with contextlib.ExitStack() as stack:
+        pool = None
+        if workers > 1:  # forked before any thread is started
+            from ridgeline.replay.workers import WorkerPool
+
+            pool = stack.enter_context(WorkerPool(workers, load.sessions, source, endpoint))
+        store = stack.enter_context(Store(out))
+        log = _power_log(stack, power, out)
+        stack.enter_context(view)
         result = run_replay(
-            AgentPacer(corpus.sessions, pacing),
+            load.pacer,
             source,
             endpoint,
             speed=speed,
             settings=settings,
             on_rows=store.take,
             on_progress=view.show,
+            workers=pool,
         )
         store.finish(result)
-    measures = _measures(result, store.path, concurrency)
-    view.result(SUMMARY, measures, result)
+    lanes = load.concurrency or _lanes_used(result, store.path)
+    cell = _cell(load, lanes, served.model, Topology(tp=gpus), (hardware, framework, precision))
+    point = _point(result, store.path, cell, served.source, load, limits)
+    energy = power_of(log, result, point, gpus)
+    if energy is not None:
+        point = replace(point, measures={**point.measures, **energy.measures})
+    view.result(SUMMARY, point, result)
     if out is not None:
-        sys.stderr.write(f"records: {store.path}\n")
+        written = write_exports(out, result, cell, point, exports, load.about)
+        if energy is not None:
+            _write_plain(out / "power.json", energy.sidecar)
+        sys.stderr.write(f"records: {store.path}\npoint: {written[0]}\n")
+        sys.stderr.writelines(f"export: {path}\n" for path in written[1:])
     if result.aborted:
         sys.stderr.write(f"error: the replay was aborted: {result.aborted}\n")
     return 1 if result.aborted or not store.succeeded else 0
-
-
-class _Store:
-    """Records to the disk as they come, so that a killed replay keeps what it had; without a folder it only counts."""
-
-    def __init__(self, folder: Path | None) -> None:
-        from ridgeline.replay.sink import BackgroundSink
-        from ridgeline.results.records import RecordWriter
-
-        self.path = folder / "records.parquet" if folder else None
-        self.succeeded = 0
-        self._writer: RecordWriter | None = None
-        self._sink: BackgroundSink | None = None
-        if folder is None or self.path is None:
-            return
-        if self.path.exists():
-            raise InputError(
-                [Problem(f"`{self.path}` exists", key="--out", hint="records are never overwritten: name another")]
-            )
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._writer = RecordWriter(self.path)
-        except OSError as error:
-            raise EnvironmentFailed(f"cannot write to `{folder}`: {error}") from error
-        self._sink = BackgroundSink(self._writer.write_rows)
-
-    def take(self, rows: Sequence[Row]) -> None:
-        self.succeeded += sum(row[OUTCOME] == "ok" for row in rows)
-        if self._sink is not None:
-            self._sink.take(rows)
-
-    def finish(self, result: Replay) -> None:
-        """The replay has ended: the stream becomes the Parquet file."""
-        from ridgeline.results.records import replay_metadata
-        from ridgeline.results.samples import write_samples
-
-        if self._sink is not None and self._writer is not None and self.path is not None:
-            sink, self._sink = self._sink, None
-            sink.__exit__(None, None, None)
-            self._writer.finish(replay_metadata(result))
-            if result.samples:
-                write_samples(self.path.with_name("samples.parquet"), result.samples)
-
-    def __enter__(self) -> _Store:
-        if self._sink is not None:
-            self._sink.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._writer is None:
-            return
-        failed = None
-        try:
-            if self._sink is not None:
-                self._sink.__exit__(kind, error, trace)
-                failed = self._sink.error
-            self._writer.close()
-        except OSError as raised:
-            failed = raised
-        if self._writer.part.exists():
-            sys.stderr.write(f"the replay did not end: its records so far are in {self._writer.part}\n")
-        if isinstance(failed, OSError):
-            raise EnvironmentFailed(f"cannot write records: {failed}", hint="make room, or give another --out")
 
 
 def _endpoint(url: str, headers: list[str], key_env: str | None, read_timeout: float, speed: float) -> Endpoint:
@@ -192,9 +187,19 @@ def _endpoint(url: str, headers: list[str], key_env: str | None, read_timeout: f
     return Endpoint(url=url, api_key_env=key_env, headers=named, read_timeout_s=read_timeout)
 
 
-def _served_model(endpoint: Endpoint, model: str | None) -> str:
-    """The model to ask for: the given one, or the first that the server lists. Raises EnvironmentFailed when nobody
-    answers there, so that a wrong address is told at once and not by a thousand failed requests."""
+class Served(NamedTuple):
+    """Who answers: the model to ask for, and whether it is a real engine."""
+
+    model: str
+    source: Source
+
+
+def _served(endpoint: Endpoint, model: str | None) -> Served:
+    """The model to ask for: the given one, or the first that the server lists. An emulated engine says that it is one.
+
+    Raises EnvironmentFailed when nobody answers there, so that a wrong address is told at once and not by a thousand
+    failed requests.
+    """
     import os
     import urllib.error
     import urllib.request
@@ -206,50 +211,134 @@ def _served_model(endpoint: Endpoint, model: str | None) -> str:
         headers["Authorization"] = f"Bearer {os.environ[endpoint.api_key_env]}"
     address = f"{endpoint.url.rstrip('/').removesuffix('/v1')}/v1/models"
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    names: list[str] = []
+    owners: set[object] = set()
+    listed: object = ""
     try:
         with opener.open(urllib.request.Request(address, headers=headers), timeout=10) as page:
             listed = msgspec.json.decode(page.read())
-            names = [entry["id"] for entry in listed["data"]]
+            entries = listed["data"] if isinstance(listed, dict) else []
+            names = [str(entry["id"]) for entry in entries]
+            owners = {entry.get("owned_by") for entry in entries}
     except urllib.error.HTTPError as error:
-        names, listed = [], f"HTTP {error.code}"
+        listed = f"HTTP {error.code}"
     except OSError as error:
         reason = getattr(error, "reason", error)
         raise EnvironmentFailed(
             f"nobody answers at {endpoint.url}: {reason}", hint="start the server, or check --url"
         ) from error
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         names, listed = [], "an answer in no known form"
-    if model is not None:
-        if names and model not in names:
-            sys.stderr.write(f"note: the server lists {', '.join(map(str, names))}, not `{model}`\n")
-        return model
-    if not names:
+    source = Source.EMULATED if EMULATOR in owners else Source.MEASURED
+    if model is None and not names:
         raise InputError([Problem(f"the server lists no model ({address}: {listed})", key="--model", hint="name one")])
-    return str(names[0])
+    if model is not None and names and model not in names:
+        sys.stderr.write(f"note: the server lists {', '.join(names)}, not `{model}`\n")
+    return Served(model or names[0], source)
 
 
-def _about(corpus: Corpus) -> dict[str, object]:
-    return {
-        "source": corpus.source,
-        "format": corpus.format,
-        "digest": corpus.digest,
-        "sessions": len(corpus.sessions),
-        "context_dropped": corpus.context_dropped,
-    }
+def _slo(limits: list[str]) -> Slo | None:
+    """`ttft=0.5` and the like. Raises InputError."""
+    from ridgeline.results.metrics import Slo
+
+    found: dict[str, float] = {}
+    problems = []
+    for text in limits:
+        name, _, value = text.partition("=")
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = math.nan
+        if name not in ("ttft", "itl", "e2e") or not 0 < seconds < math.inf:
+            problems.append(Problem(f"`{text}` is no limit", key="--slo", hint="write ttft=0.5, itl=0.02 or e2e=30"))
+        else:
+            found[f"{name}_s"] = seconds
+    if problems:
+        raise InputError(problems)
+    return Slo(**found) if found else None
 
 
-def _measures(result: Replay, path: Path | None, concurrency: int) -> dict[str, object]:
-    from ridgeline.results.aggregate import measures_of
-    from ridgeline.results.metrics import Scope
+def _exports(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip() not in ("", "none"))
+    if wrong := [name for name in names if name not in EXPORTS]:
+        hint = f"any of {', '.join(EXPORTS)}, or none"
+        raise InputError([Problem(f"`{name}` is no form", key="--export", hint=hint) for name in wrong])
+    return names
+
+
+def _power_log(stack: contextlib.ExitStack, power: str | None, out: Path | None) -> Path | None:
+    """The log to integrate afterwards: a given file, or one that a vendor's tool writes from now on."""
+    from ridgeline.replay.power import TOOLS, PowerLog
+
+    if power is None:
+        return None
+    if power not in TOOLS:
+        if not Path(power).exists():
+            hint = f"a CSV file with a time, a device and a power column, or {' or '.join(TOOLS)}"
+            raise InputError([Problem(f"no file `{power}`", key="--power", hint=hint)])
+        return Path(power)
+    if out is None:
+        raise InputError([Problem(f"{power} needs a folder to write to", key="--power", hint="add --out")])
+    return stack.enter_context(PowerLog(power, out / "power.csv")).path
+
+
+def _lanes_used(result: Replay, path: Path | None) -> int:
+    """Most requests in flight of an open loop: its lanes are dealt lowest first."""
     from ridgeline.results.metrics.columns import Columns
-    from ridgeline.results.metrics.scrapes import Scrapes
 
-    scope = Scope(
-        columns=Columns.of(path if path is not None else result),
-        phases=result.phases,
-        gpus=1,
-        concurrency=concurrency,
-        scrapes=Scrapes(tuple(sorted(result.samples, key=lambda sample: sample.at_ns))),
-        health=result.health,
+    lanes = Columns.of(path if path is not None else result)["lane"]
+    return int(lanes.max()) + 1 if len(lanes) else 1
+
+
+def _cell(load: Load, lanes: int, model: str, topology: Topology, named: tuple[str, str, str]) -> Cell:
+    """The point's cell: what the options tell about a server that was not started here."""
+    hardware, framework, precision = named
+    benchmark = Benchmark(
+        key="replay",
+        image=UNKNOWN,
+        model=model,
+        model_prefix=model.rsplit("/", 1)[-1].lower(),
+        precision=precision,
+        framework=framework,
+        runner=hardware,
     )
-    return dict(measures_of(scope))
+    return Cell(benchmark, load.scenario, Arm(topology=topology), lanes)
+
+
+def _point(result: Replay, path: Path | None, cell: Cell, source: Source, load: Load, slo: Slo | None) -> Point:
+    from ridgeline.results.aggregate import aggregate
+    from ridgeline.results.identity import run_key
+
+    asked = {name: value for name, value in load.pacing.items() if name not in ("benchmark_id", "run_id")}
+    key = run_key(
+        cell,
+        None,
+        image=UNKNOWN,
+        model_revision=None,
+        trace_digest=load.digest,
+        replay_settings=asked | {"run": load.run_id},  # nobody knows that two runs met the same server
+        source=source,
+    )
+    began = result.phases.profiling_start_ns
+    return aggregate(
+        path if path is not None else result,
+        cell=cell,
+        source=source,
+        run_key=key,
+        facts={"endpoint": result.settings["endpoint"]["url"], "trace": dict(load.about)},
+        slo=slo,
+        samples=result.samples,
+        measured_at=None if began is None else _moment(result.settings["origin_unix_ns"] + began),
+    )
+
+
+def _moment(unix_ns: int) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(unix_ns / 1e9, UTC).isoformat(timespec="milliseconds")
+
+
+def _write_plain(path: Path, value: object) -> None:
+    from ridgeline.results.formats import encode_plain
+
+    path.write_bytes(encode_plain(value))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from ridgeline.core.point import Point
 from ridgeline.core.record import Replay
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class View(Protocol):
 
     def show(self, progress: Progress) -> None: ...
 
-    def result(self, summary: Summary, measures: Mapping[str, Any], replay: Replay) -> None: ...
+    def result(self, summary: Summary, point: Point, replay: Replay) -> None: ...
 
 
 def choose_view(*, as_json: bool) -> View:
@@ -60,14 +61,19 @@ class Lines:
             self._phase, self._next_s = progress.phase, progress.at_s + _LINE_EVERY_S
             sys.stderr.write(sentence(progress) + "\n")
 
-    def result(self, summary: Summary, measures: Mapping[str, Any], replay: Replay) -> None:
+    def result(self, summary: Summary, point: Point, replay: Replay) -> None:
         for label, name, factor, unit in summary:
-            measure = measures.get(name)
+            measure = point.measures.get(name)
             if measure is not None:
                 value = "-" if measure.value is None else f"{measure.value * factor:,.2f} {unit}"
                 sys.stdout.write(f"{label:<14}{value}" + (f"  ({measure.reason})" if measure.reason else "") + "\n")
-        if replay.health.get("client_limited"):
-            sys.stderr.write("warning: client-limited: the send lag is above 5 % of the median TTFT\n")
+        sys.stdout.write(f"{'source':<14}{point.source}\n{'validity':<14}{point.validity}\n")
+        for reason in point.reasons:
+            sys.stderr.write(f"invalid: {reason}\n")
+        fatal = {reason.partition(":")[0] for reason in point.reasons}
+        for caution in point.cautions:
+            if caution.code not in fatal:
+                sys.stderr.write(f"caution: {caution.code}: {caution.message}\n")
 
 
 class Panel(Lines):
@@ -98,12 +104,23 @@ class Events(Lines):
     def show(self, progress: Progress) -> None:
         _write({"event": "progress", **asdict(progress)})
 
-    def result(self, summary: Summary, measures: Mapping[str, Any], replay: Replay) -> None:
+    def result(self, summary: Summary, point: Point, replay: Replay) -> None:
         values = {
             name: {"value": measure.value, "unit": measure.unit, "reason": measure.reason}
-            for name, measure in measures.items()
+            for name, measure in point.measures.items()
         }
-        _write({"event": "result", "measures": values, "health": dict(replay.health), "aborted": replay.aborted})
+        _write(
+            {
+                "event": "result",
+                "source": str(point.source),
+                "validity": str(point.validity),
+                "reasons": list(point.reasons),
+                "cautions": [{"code": caution.code, "message": caution.message} for caution in point.cautions],
+                "measures": values,
+                "health": dict(replay.health),
+                "aborted": replay.aborted,
+            }
+        )
 
 
 def sentence(progress: Progress) -> str:

@@ -1,13 +1,11 @@
 """Drives a pacing machine against a real endpoint, on one event loop, and returns what happened.
 
 The loop's only work during the measured window is: hand due requests to the kernel, stamp what comes back, and tell
-the pacing machine what ended. Decoding is deferred: reads are kept as (bytes, stamp) pairs, and every 20 ms a pump
-decodes what has gathered, in slices of at most 0.3 ms between which the loop polls its sockets; when an answer ends,
-the little that is left of it is decoded before its end is reported, because the pacing machine must know the outcome
-(its time is the stamp of the last byte, so a late report moves nothing but a send that is due at once). So no stamp
-waits for more than a slice, memory holds the bytes of 20 ms and not of the whole run, and nothing is left to do at the
-end. A decoding thread was rejected: it takes the interpreter for up to 5 ms at a time on the very core that stamps. A
-decoding process was rejected: copying the bytes to it costs more than the scan.
+the pacing machine what ended. Decoding is deferred and sliced (exchanges.py), so no stamp waits for more than a slice,
+memory holds the bytes of 20 ms and not of the whole run, and nothing is left to do at the end. A decoding thread was
+rejected: it takes the interpreter for up to 5 ms at a time on the very core that stamps. A decoding process was
+rejected: copying the bytes to it costs more than the scan. Where one core is not enough, whole exchanges move to other
+processes (workers.py), and the pacing machine stays here.
 
 Sending: a request counts as sent when its last byte is with the kernel; `scheduled_ns` is the machine's wish, and the
 difference is measured (health.py).
@@ -25,7 +23,6 @@ import math
 import resource
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -34,19 +31,17 @@ from typing import Any
 from ridgeline.core.clock import ScaledClock
 from ridgeline.core.record import Outcome, Record, Replay, Row, from_row
 from ridgeline.replay.alarm import Alarm
-from ridgeline.replay.connection import Exchange
 from ridgeline.replay.endpoint import Endpoint
+from ridgeline.replay.exchanges import PUMP_S, Exchanges, Link
 from ridgeline.replay.health import Health
-from ridgeline.replay.http import Client
-from ridgeline.replay.openai_stream import Ending, ResponseDecoder
+from ridgeline.replay.openai_stream import Ending
 from ridgeline.replay.progress import Progress, Tally
-from ridgeline.replay.recording import END, ERROR, OUTCOME, SENT, make_row
+from ridgeline.replay.recording import END, ERROR, OUTCOME
 from ridgeline.replay.scrape import Scraper
-from ridgeline.trace.pacing.api import Pacer, Send
+from ridgeline.replay.workers import WorkerLost, WorkerPool
+from ridgeline.trace.pacing.api import Pacer
 from ridgeline.trace.prompts.api import PromptSource
 
-_PUMP_S = 0.02
-_SLICE_NS = 300_000
 _ALIVE_S = 0.25
 _UNSENT_LIMIT = 20  # requests in a row that found no connection: nobody is there, whatever the load wants next
 
@@ -80,6 +75,7 @@ def run_replay(
     on_record: Callable[[Record], None] | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     alive: Alive | None = None,
+    workers: WorkerPool | None = None,
 ) -> Replay:
     """`replay` for callers without an event loop: makes one (uvloop) and blocks until the replay is over."""
     import uvloop
@@ -95,6 +91,7 @@ def run_replay(
             on_record=on_record,
             on_progress=on_progress,
             alive=alive,
+            workers=workers,
         )
 
     return uvloop.run(main())
@@ -111,6 +108,7 @@ async def replay(
     on_record: Callable[[Record], None] | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     alive: Alive | None = None,
+    workers: WorkerPool | None = None,
 ) -> Replay:
     """Run `pacer` to its end against `endpoint`.
 
@@ -118,46 +116,29 @@ async def replay(
     `core.record.Row`), and `on_record` the same as records, one by one; `on_progress` gets a `Progress` every
     `settings.progress_s`. All run on the loop and must be quick. `alive` is asked four times a second, and after a
     failed connection: True goes on, False or a text (the reason) ends the replay at once with `Replay.aborted` set; so
-    do twenty requests in a row that found no connection.
+    do twenty requests in a row that found no connection. `workers`: processes that send and receive in this one's
+    place (made for the same prompts and endpoint).
 
     Raises EnvironmentFailed when the endpoint's host cannot be resolved. A server that refuses connections is not an
     exception: its requests become records with outcome `client_error`.
     """
-    drive = _Drive(pacer, prompts, endpoint, clock or ScaledClock.start(), settings or ReplaySettings())
+    drive = _Drive(pacer, prompts, endpoint, clock or ScaledClock.start(), settings or ReplaySettings(), workers)
     drive.on_rows, drive.on_record, drive.on_progress, drive.alive = on_rows, on_record, on_progress, alive
-    with _quiet_collector():
+    with quiet_collector():
         return await drive.run()
-
-
-class _Flight:
-    """A request under way."""
-
-    __slots__ = ("decoder", "exchange", "send")
-
-    def __init__(self, send: Send) -> None:
-        self.send = send
-        self.exchange: Exchange | None = None
-        self.decoder: ResponseDecoder | None = None
-
-    def decode(self) -> None:
-        """Feed the decoder what has arrived since."""
-        exchange = self.exchange
-        assert exchange is not None
-        if not exchange.parts:
-            return
-        if self.decoder is None:
-            self.decoder = ResponseDecoder(exchange.status or 0)
-        parts, exchange.parts = exchange.parts, []
-        feed = self.decoder.feed
-        for pieces, at in parts:
-            feed(pieces[0] if len(pieces) == 1 else b"".join(pieces), at)
 
 
 class _Drive:
     """One replay: everything runs in callbacks of one loop, so nothing here needs a lock."""
 
     def __init__(
-        self, pacer: Pacer, prompts: PromptSource, endpoint: Endpoint, clock: ScaledClock, settings: ReplaySettings
+        self,
+        pacer: Pacer,
+        prompts: PromptSource,
+        endpoint: Endpoint,
+        clock: ScaledClock,
+        settings: ReplaySettings,
+        workers: WorkerPool | None,
     ) -> None:
         self.on_rows: OnRows | None = None
         self.on_record: Callable[[Record], None] | None = None
@@ -166,13 +147,12 @@ class _Drive:
         self._pacer, self._prompts, self._clock, self._settings = pacer, prompts, clock, settings
         self._endpoint = endpoint
         self._loop = asyncio.get_running_loop()
-        self._client = Client(endpoint, prompts.endpoint)
         self._alarm = Alarm(self._loop, self._step)
         self._health = Health(self._loop, clock)
         self._tally = Tally()
         self._scraper = Scraper(settings.scrape_urls, settings.scrape_s, clock) if settings.scrape_urls else None
         self._over: asyncio.Future[None] = self._loop.create_future()
-        self._flights: dict[int, _Flight] = {}
+        self._flying: dict[int, int] = {}  # send id -> lane
         self._lanes: set[int] = set()
         self._ended: list[Row] = []  # since the last settling
         self._kept: list[Row] = []
@@ -183,18 +163,25 @@ class _Drive:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         # A version-4 UUID whose last part counts requests: unique in the world, and found again from the record.
         self._request_prefix = str(uuid.uuid4())[:24]
+        # The wall clock names the replay's origin, once; every other time is a difference on the monotonic clock.
+        self._origin_unix_ns = time.time_ns() - (time.monotonic_ns() - clock.origin_ns)
+        self._link: Link = (
+            Exchanges(prompts, endpoint, clock, self._request_prefix, self)
+            if workers is None
+            else workers.link(clock, self._request_prefix, self, self._health)
+        )
 
     async def run(self) -> Replay:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         self._loop.set_exception_handler(self._on_bug)
         try:
-            await self._client.open()
+            await self._link.open()
             self._health.start()
             if self._scraper:
                 self._scraper.start()
             self._every("alive", _ALIVE_S, self._ask_alive)
-            self._every("pump", _PUMP_S, self._pump)
+            self._every("pump", PUMP_S, self._pump)
             if self.on_progress is not None:
                 self._every("progress", self._settings.progress_s, self._show)
             self._pacer.begin(self._clock.now_ns())
@@ -206,18 +193,14 @@ class _Drive:
             self._alarm.close()
             self._health.stop()
             self._over.cancel()  # records of what is cancelled now must not step the machine again
-            await self._client.close()
+            sockets = await self._link.close()
             self._loop.set_exception_handler(None)
             samples = self._scraper.stop() if self._scraper else ()
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             self._settle()
         if self.on_progress is not None:
             self.on_progress(self._progress())
-        extra = {
-            "sockets_peak": float(self._client.sockets_peak),
-            "sockets_limit": float(hard),
-            "connections_made": float(self._client.connections_made),
-        }
+        extra = {**sockets, "sockets_limit": float(hard)}
         return Replay(
             records=tuple(from_row(row) for row in sorted(self._kept)),  # request ids come first in a row
             phases=self._pacer.phases,
@@ -228,6 +211,7 @@ class _Drive:
                 **(self._settings.stored or {}),
                 "endpoint": {**asdict(self._endpoint), "headers": sorted(self._endpoint.headers)},
                 "request_id_prefix": self._request_prefix,
+                "origin_unix_ns": self._origin_unix_ns,
             },
             prompt_mode=self._prompts.mode,
             aborted=self._aborted or self._pacer.aborted,
@@ -243,20 +227,23 @@ class _Drive:
         try:
             actions = self._pacer.advance(self._clock.now_ns())
             for send_id in actions.cancels:
-                if (flight := self._flights.get(send_id)) is not None and flight.exchange is not None:
-                    self._client.cancel(flight.exchange, "cancelled at the end of the grace period")
+                self._link.cancel(send_id, "cancelled at the end of the grace period", Ending.CANCELLED)
             for send in actions.sends:
-                self._send(send)
+                self._flying[send.id] = send.lane
+                self._lanes.add(send.lane)
+                self._sent += 1
+                self._link.send(send)
+            self._link.flush()
             if self._pacer.aborted is not None:
                 self._stop(self._pacer.aborted)
-            elif self._pacer.finished and not self._flights:
+            elif self._pacer.finished and not self._flying:
                 self._finish()
             elif (at := self._pacer.next_at()) is not None:
                 self._alarm.set(self._monotonic(at))
             else:
                 self._alarm.set(None)
         except Exception as error:
-            self._give_up(error)
+            self.broke(error)
 
     def _step_soon(self) -> None:
         """Step once after the answers of this turn of the loop, however many ended."""
@@ -264,60 +251,32 @@ class _Drive:
             self._step_due = True
             self._loop.call_soon(self._step)
 
-    def _send(self, send: Send) -> None:
-        flight = _Flight(send)
-        self._flights[send.id] = flight
-        self._lanes.add(send.lane)
-        self._sent += 1
-        stream = send.correlation_id
-        headers = (
-            f"X-Request-ID: {self._request_prefix}{send.id:012x}\r\n"
-            f"X-Correlation-ID: {stream}\r\nX-Session-ID: {stream}\r\n"
-        ).encode()
-        flight.exchange = self._client.send(headers, self._prompts.body(send), self._on_sent, self._on_end, flight)
+    # -- what the link tells ---------------------------------------------------------------------------------------
 
-    def _on_sent(self, exchange: Exchange) -> None:
-        flight: _Flight = exchange.tag
-        assert exchange.sent_ns is not None
-        try:
-            self._pacer.sent(flight.send.id, self._clock.at(exchange.sent_ns))
-        except Exception as error:
-            self._give_up(error)
+    def sent(self, send_id: int, at_ns: int) -> None:
+        self._pacer.sent(send_id, at_ns)
 
-    def _on_end(self, exchange: Exchange) -> None:
-        flight: _Flight = exchange.tag
-        send = flight.send
-        self._client.finished(exchange)
-        try:
-            flight.exchange = exchange
-            row = self._row(flight, exchange)
-            del self._flights[send.id]
-            flight.exchange = exchange.tag = None  # no cycle: both are freed now, and not by a collection in mid-window
-            self._ended.append(row)
-            if self._over.done():
-                return
-            outcome = row[OUTCOME]
-            self._pacer.completed(send.id, row[END], outcome)
-            if outcome is Outcome.CLIENT_ERROR:
-                self._loop.call_soon(self._ask_alive)
-            self._unsent = self._unsent + 1 if row[SENT] is None and exchange.ending is Ending.UNSENT else 0
-            if self._unsent >= _UNSENT_LIMIT:
-                self._loop.call_soon(self._stop, f"{self._unsent} requests in a row were not sent: {row[ERROR]}")
-        except Exception as error:
-            self._give_up(error)
+    def ended(self, row: Row, unsent: bool) -> None:
+        send_id = row[0]
+        del self._flying[send_id]
+        self._ended.append(row)
+        if self._over.done():
             return
+        outcome = row[OUTCOME]
+        self._pacer.completed(send_id, row[END], outcome)
+        if outcome is Outcome.CLIENT_ERROR:
+            self._loop.call_soon(self._ask_alive)
+        self._unsent = self._unsent + 1 if unsent else 0
+        if self._unsent >= _UNSENT_LIMIT:
+            self._loop.call_soon(self._stop, f"{self._unsent} requests in a row were not sent: {row[ERROR]}")
         self._step_soon()
 
-    def _row(self, flight: _Flight, exchange: Exchange) -> Row:
-        flight.decode()
-        decoder = flight.decoder or ResponseDecoder(exchange.status or 0)
-        if not decoder.streaming:
-            decoder.content_type = exchange.header(b"content-type") or ""
-        assert exchange.ending is not None
-        ending = exchange.ending
-        if ending is Ending.CANCELLED and self._aborted is not None and self._pacer.aborted is None:
-            ending = Ending.UNSENT  # the server died under it: that is no orderly cancel
-        return make_row(flight.send, exchange, decoder.close(ending, exchange.reason), self._clock)
+    def broke(self, error: Exception) -> None:
+        """A bug in a callback must end the replay, not hang it."""
+        if isinstance(error, WorkerLost):
+            self._stop(str(error))
+        elif not self._over.done():
+            self._over.set_exception(error)
 
     def _settle(self) -> None:
         """Hand on what has ended."""
@@ -340,24 +299,21 @@ class _Drive:
             return
         self._aborted = reason
         self._alarm.set(None)
-        for flight in list(self._flights.values()):
-            if flight.exchange is not None:
-                self._client.cancel(flight.exchange, reason)
+        # A server that died under a request ended it: that is no orderly cancel.
+        ending = Ending.UNSENT if self._pacer.aborted is None else Ending.CANCELLED
+        for send_id in list(self._flying):
+            self._link.cancel(send_id, reason, ending)
+        self._link.flush()
         self._finish()
 
     def _finish(self) -> None:
         if not self._over.done():
             self._over.set_result(None)
 
-    def _give_up(self, error: Exception) -> None:
-        """A bug in a callback must end the replay, not hang it."""
-        if not self._over.done():
-            self._over.set_exception(error)
-
     def _on_bug(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """An exception in a transport's callback would only be logged, and its request never end."""
         error = context.get("exception")
-        self._give_up(error if isinstance(error, Exception) else RuntimeError(context.get("message", "loop error")))
+        self.broke(error if isinstance(error, Exception) else RuntimeError(context.get("message", "loop error")))
 
     def _monotonic(self, simulated_ns: int) -> int:
         """The first monotonic reading at which the clock shows `simulated_ns`."""
@@ -373,26 +329,14 @@ class _Drive:
             try:
                 work()
             except Exception as error:
-                self._give_up(error)
+                self.broke(error)
 
         self._timers[name] = self._loop.call_later(seconds, again)
 
     def _pump(self) -> None:
-        """Hand on what has ended; decode what has gathered, a slice at a time."""
+        """Hand on what has ended; decode what has gathered."""
         self._settle()
-        waiting = deque(flight for flight in self._flights.values() if flight.exchange and flight.exchange.parts)
-        self._pump_slice(waiting)
-
-    def _pump_slice(self, waiting: deque[_Flight]) -> None:
-        until = time.monotonic_ns() + _SLICE_NS
-        try:
-            while waiting:
-                waiting.popleft().decode()
-                if time.monotonic_ns() > until:
-                    self._loop.call_soon(self._pump_slice, waiting)
-                    return
-        except Exception as error:
-            self._give_up(error)
+        self._link.pump()
 
     def _ask_alive(self) -> None:
         if self.alive is None or self._over.done():
@@ -419,8 +363,8 @@ class _Drive:
             at_s=now / 1e9,
             phase=phase,
             lanes=len(self._lanes),
-            lanes_in_flight=len({flight.send.lane for flight in self._flights.values()}),
-            in_flight=len(self._flights),
+            lanes_in_flight=len(set(self._flying.values())),
+            in_flight=len(self._flying),
             sent=self._sent,
             done=self._tally.done,
             outcomes=dict(self._tally.outcomes),
@@ -437,7 +381,7 @@ class _Drive:
 
 
 @contextmanager
-def _quiet_collector() -> Iterator[None]:
+def quiet_collector() -> Iterator[None]:
     """Keep the garbage collector from walking the loaded sessions and the gathered records in mid-window: what exists
     is frozen, young objects are still collected, and the full collection (tens of milliseconds on a large heap) is put
     off to the end. The client makes no cycles that live longer than a connection."""

@@ -46,13 +46,28 @@ class Health:
         self._send_lags = array("q")  # simulated ns, measured window only
         self._ttfts = array("q")
         self._wall = self._cpu = 0.0
+        self._share: float | None = None  # of a core, once stopped
+        self._others: list[float] = []  # shares of other processes
 
     def start(self) -> None:
         self._wall, self._cpu = time.monotonic(), time.process_time()
         self._arm()
 
     def stop(self) -> None:
+        """Watch no more; what was found stays."""
         self._alarm.close()
+        if self._share is None:
+            wall = time.monotonic() - self._wall
+            self._share = (time.process_time() - self._cpu) / wall if wall > 0 else 0.0
+
+    def own(self) -> tuple[list[int], float]:
+        """The loop's lags (real ns) and the share of a core that this process used."""
+        return list(self._loop_lags), self._share or 0.0
+
+    def absorb(self, loop_lags: Sequence[int], cpu_share: float) -> None:
+        """Take what another process of the same replay found of its own loop."""
+        self._loop_lags.extend(loop_lags)
+        self._others.append(cpu_share)
 
     def note(self, rows: Sequence[Row]) -> None:
         """Take finished requests into account; warm-up does not count."""
@@ -70,13 +85,13 @@ class Health:
 
     def summary(self, extra: Mapping[str, float]) -> dict[str, float]:
         """What `Replay.health` holds. Values that could not be measured are absent."""
-        wall = time.monotonic() - self._wall
         lags, ttfts = sorted(self._send_lags), sorted(self._ttfts)
         loop_lags = [lag * self._clock.speed for lag in sorted(self._loop_lags)]
         found: dict[str, float | None] = {
             **_spread("send_lag", lags),
             **_spread("loop_lag", loop_lags),
-            "cpu_share": (time.process_time() - self._cpu) / wall if wall > 0 else None,
+            "cpu_share": max([self._share, *self._others]) if self._share is not None else None,  # of the busiest
+            "cpu_total": sum([self._share, *self._others]) if self._share is not None else None,
         }
         limited = client_limited(quantile(lags, 0.99), quantile(ttfts, 0.5))
         found["client_limited"] = float(limited) if lags and ttfts else None

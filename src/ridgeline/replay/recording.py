@@ -5,15 +5,15 @@ from __future__ import annotations
 from ridgeline.core.clock import ScaledClock
 from ridgeline.core.record import FIELDS, Outcome, Row
 from ridgeline.replay.connection import Exchange
-from ridgeline.replay.openai_stream import Answer
+from ridgeline.replay.openai_stream import Answer, Ending, ResponseDecoder
 from ridgeline.trace.pacing.api import Send
 
 # Places in a row that the client itself looks at.
-PHASE, LANE, SCHEDULED, SENT, FIRST_TOKEN, LAST_TOKEN, END, OUTCOME, ERROR, COMPLETION_TOKENS = (
+PHASE, SCHEDULED, SENT, FIRST_TOKEN, LAST_TOKEN, END, OUTCOME, ERROR, FLAGS, COMPLETION_TOKENS, CHUNKS = (
     FIELDS.index(name)
     for name in (
-        "phase", "lane", "scheduled_ns", "sent_ns", "first_token_ns", "last_token_ns", "end_ns", "outcome", "error",
-        "completion_tokens",
+        "phase", "scheduled_ns", "sent_ns", "first_token_ns", "last_token_ns", "end_ns", "outcome", "error", "flags",
+        "completion_tokens", "chunk_ns",
     )
 )  # fmt: skip
 
@@ -78,6 +78,16 @@ def make_row(send: Send, exchange: Exchange, answer: Answer, clock: ScaledClock)
         turn.hit_blocks if blocks else None,
         blocks or None,
     )
+
+
+def lost_row(send: Send, at_ns: int, reason: str) -> Row:
+    """The row of a request whose process ended at `at_ns` (simulated): what was asked is known, the rest is not."""
+    exchange = Exchange(b"", [], lambda _: None, lambda _: None)
+    exchange.end(Ending.UNSENT, reason)
+    answer = ResponseDecoder(0).close(Ending.UNSENT, reason)
+    row = list(make_row(send, exchange, answer, ScaledClock(0)))
+    row[END] = at_ns
+    return tuple(row)
 
 
 def _refused(exchange: Exchange, status: int, answer: Answer) -> tuple[tuple[str, ...], str | None]:

@@ -1,0 +1,178 @@
+"""What `ridgeline replay` leaves on disk: records as they come, then the point and the forms that others read.
+
+records.parquet, samples.parquet           everything, in our own form (records.parquet.part while it runs)
+point.json                                 every measure, validity with reasons, cautions
+profile_export.jsonl, profile_export_aiperf.json, server_metrics_export.json      AIPerf's forms
+agg.json                                   InferenceX's row (agentic load)
+power.csv, power.json                      the GPUs' power and what was made of it
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ridgeline.core.cell import Cell
+from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
+from ridgeline.core.point import Point
+from ridgeline.core.record import FIELDS, Replay, Row
+from ridgeline.replay.sink import BackgroundSink
+
+_OUTCOME = FIELDS.index("outcome")
+EXPORTS = ("aiperf", "inferencex")
+
+
+class Store:
+    """Records to the disk as they come, so that a killed replay keeps what it had; without a folder it only counts."""
+
+    def __init__(self, folder: Path | None) -> None:
+        from ridgeline.results.records import RecordWriter
+
+        self.folder = folder
+        self.path = folder / "records.parquet" if folder else None
+        self.succeeded = 0
+        self._writer: RecordWriter | None = None
+        self._sink: BackgroundSink | None = None
+        if folder is None or self.path is None:
+            return
+        if self.path.exists():
+            raise InputError(
+                [Problem(f"`{self.path}` exists", key="--out", hint="records are never overwritten: name another")]
+            )
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._writer = RecordWriter(self.path)
+        except OSError as error:
+            raise EnvironmentFailed(f"cannot write to `{folder}`: {error}") from error
+        self._sink = BackgroundSink(self._writer.write_rows)
+
+    def take(self, rows: Sequence[Row]) -> None:
+        """An `on_rows`."""
+        self.succeeded += sum(row[_OUTCOME] == "ok" for row in rows)
+        if self._sink is not None:
+            self._sink.take(rows)
+
+    def finish(self, result: Replay) -> None:
+        """The replay has ended: the stream becomes the Parquet file."""
+        from ridgeline.results.records import replay_metadata
+        from ridgeline.results.samples import write_samples
+
+        if self._sink is not None and self._writer is not None and self.path is not None:
+            sink, self._sink = self._sink, None
+            sink.__exit__(None, None, None)
+            self._writer.finish(replay_metadata(result))
+            if result.samples:
+                write_samples(self.path.with_name("samples.parquet"), result.samples)
+
+    def __enter__(self) -> Store:
+        if self._sink is not None:
+            self._sink.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._writer is None:
+            return
+        failed = None
+        try:
+            if self._sink is not None:
+                self._sink.__exit__(kind, error, trace)
+                failed = self._sink.error
+            self._writer.close()
+        except OSError as raised:
+            failed = raised
+        if self._writer.part.exists():
+            sys.stderr.write(f"the replay did not end: its records so far are in {self._writer.part}\n")
+        if isinstance(failed, OSError):
+            raise EnvironmentFailed(f"cannot write records: {failed}", hint="make room, or give another --out")
+
+
+def power_of(log: Path | None, result: Replay, point: Point, gpus: int) -> Any:
+    """Energy over the measured window from a power log; None without one. A log that cannot be read is told."""
+    from ridgeline.results.power import integrate
+
+    if log is None:
+        return None
+    try:
+        text = log.read_text(errors="replace")
+    except OSError as error:
+        raise InputError([Problem(f"cannot read `{log}`: {error}", key="--power")]) from error
+    start, end = result.phases.profiling_start_ns, result.phases.drained_ns or result.phases.profiling_end_ns
+    origin = result.settings.get("origin_unix_ns")
+    known = start is not None and end is not None and isinstance(origin, int)
+    window = {
+        "benchmark_start_time_unix": (origin + start) / 1e9,
+        "benchmark_end_time_unix": (origin + end) / 1e9,
+        "duration": (end - start) / 1e9,
+    } if known else {}  # fmt: skip
+    totals = {
+        "completed": _count(point, "requests.good"),
+        "total_input_tokens": _count(point, "tokens.input"),
+        "total_output_tokens": _count(point, "tokens.output"),
+    }
+    return integrate(text, window | totals, gpus)
+
+
+def _count(point: Point, name: str) -> int | None:
+    value = point.value(name)
+    return None if value is None else round(value)
+
+
+def write_exports(
+    folder: Path, result: Replay, cell: Cell, point: Point, wanted: Sequence[str], about: Mapping[str, Any]
+) -> list[Path]:
+    """The summary and the foreign forms, from the records on disk. Gives what was written."""
+    from ridgeline.results.export.agentic import agentic_row
+    from ridgeline.results.export.aiperf import jsonl, summary
+    from ridgeline.results.export.server_metrics import server_metrics
+    from ridgeline.results.formats import POINT
+    from ridgeline.results.records import read_records
+
+    written = [folder / "point.json"]
+    written[0].write_bytes(POINT.encode(point))
+    if not wanted:
+        return written
+    full = read_records(folder / "records.parquet", folder / "samples.parquet")
+    origin = int(result.settings["origin_unix_ns"])
+    if "aiperf" in wanted:
+        with (folder / "profile_export.jsonl").open("wb") as lines:
+            lines.writelines(jsonl(full, origin))
+        reasons = ["local_trace"] + ([f"ridgeline: {reason}" for reason in point.reasons])
+        metadata = {
+            "dataset": dict(about),
+            "scenario": "inferencex-agentx-mvp" if cell.scenario.kind == "agentic-coding" else "fixed-seq-len",
+            "submission_valid": False,  # AIPerf's word: only its public data sets count
+            "submission_invalid_reasons": reasons,
+        }
+        document = summary(full, origin, metadata=metadata)
+        pacing = result.settings.get("pacing", {})
+        document["benchmark_id"] = pacing.get("benchmark_id") or pacing.get("run_id")
+        document["run_info"] = {"random_seed": pacing.get("seed")}
+        _json(folder / "profile_export_aiperf.json", document)
+        written += [folder / "profile_export.jsonl", folder / "profile_export_aiperf.json"]
+        if full.samples:
+            _json(folder / "server_metrics_export.json", server_metrics(full, origin))
+            written.append(folder / "server_metrics_export.json")
+    if "inferencex" in wanted and cell.scenario.kind == "agentic-coding":
+        _json(folder / "agg.json", agentic_row(full, cell, dataset=about))
+        written.append(folder / "agg.json")
+    return written
+
+
+def _json(path: Path, document: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(_finite(document), indent=1, allow_nan=False, default=str) + "\n")
+
+
+def _finite(value: Any) -> Any:
+    """Non-finite numbers as null, as AIPerf writes them."""
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
