@@ -1,65 +1,193 @@
-"""What the gate asks of the preflight: findings of the changed cells and lint of the changed scripts, as remarks."""
+"""What the gate asks of the preflight: findings of the concerned cells and lint of the changed scripts, as remarks.
+
+A cell that a launch script of the repository starts is checked as that script starts it, which takes a dry run in the
+sandbox; other cells are checked as our own recipe would start them.
+"""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from ridgeline.cli.preflight import Subjects, knowledge
 from ridgeline.core.cell import Cell
-from ridgeline.core.errors import InputError
-from ridgeline.core.finding import Finding
+from ridgeline.core.deployment import Deployment
+from ridgeline.core.errors import EnvironmentFailed, InputError
+from ridgeline.core.finding import Finding, Verdict
 from ridgeline.core.where import Where
+from ridgeline.plan.checks.report import check
+from ridgeline.plan.checks.subject import Subject, bind
+from ridgeline.plan.shell import lint
+from ridgeline.plan.shell.inputs import environment_of
+from ridgeline.plan.shell.recover import Sources, deployment_of, run_findings
+from ridgeline.publish.gate.launchers import launcher_of
 from ridgeline.publish.gate.rule import Remark, of_finding, remark
+from ridgeline.spec.settings import Settings, load_settings
 
 if TYPE_CHECKING:
+    from ridgeline.core.dryrun import DryRun
     from ridgeline.publish.gate.judge import Preflight
     from ridgeline.spec.config import Entry
 
 
-def make(settings: Path | None, today: datetime.date) -> Preflight:
-    """The preflight over a settings file. Raises InputError when it does not load."""
-    from ridgeline.cli.preflight import Subjects, knowledge
-    from ridgeline.plan.checks.report import check
-    from ridgeline.plan.shell import lint
-    from ridgeline.spec.settings import load_settings
+class Given(NamedTuple):
+    """Paths of what is known, as `ridgeline check` takes them."""
 
-    loaded = load_settings(settings)
-    maker = Subjects(loaded, knowledge([]))
+    settings: Path | None = None
+    observations: tuple[Path, ...] = ()
+    dumps: tuple[Path, ...] = ()
+    tables: tuple[Path, ...] = ()
+    golden: tuple[Path, ...] = ()
 
-    def judge(cells: Sequence[Cell], scripts: Mapping[str, bytes]) -> Iterable[Remark]:
-        said: dict[Finding, list[str]] = {}
-        unknown: dict[str, Cell] = {}
+
+def make(given: Given, today: datetime.date, *, dry_run: bool) -> Preflight:
+    """The preflight with what is known. `dry_run`: launch scripts may run in the sandbox. Raises InputError when a file
+    does not load."""
+    settings = load_settings(given.settings)
+    known = knowledge([], tables=given.tables, golden=given.golden, observations=given.observations, dumps=given.dumps)
+    return _Preflight(settings, Subjects(settings, known), today, dry_run)
+
+
+@dataclass
+class _Preflight:
+    settings: Settings
+    subjects: Subjects
+    today: datetime.date
+    dry_run: bool
+    said: dict[Finding, list[Cell]] = field(default_factory=dict)
+    unknown: dict[str, Cell] = field(default_factory=dict)
+    runs: dict[tuple[str, tuple[tuple[str, str], ...]], DryRun] = field(default_factory=dict)
+
+    def __call__(
+        self, cells: Sequence[Cell], changed: Mapping[str, bytes], library: Mapping[str, bytes]
+    ) -> Iterable[Remark]:
+        self.said, self.unknown, self.runs = {}, {}, {}
+        skipped: dict[str, list[str]] = {}
+        refused: dict[tuple[str, str], list[str]] = {}
         for cell in cells:
             try:
-                report = check(maker.of(cell), loaded, today=today)
+                subject = self.subjects.of(cell)
             except InputError as error:
-                unknown.setdefault(error.message.splitlines()[0], cell)
+                self.unknown.setdefault(error.message.splitlines()[0], cell)
                 continue
-            for one in report.judged:
-                if one.waiver is None:
-                    said.setdefault(one.finding, []).append(cell.name)
-        yield from _unknown(unknown)
-        for finding, names in said.items():
-            found = of_finding(finding, tuple(names))
-            if found is not None:
-                yield found
-        for path, data in scripts.items():
-            for finding in lint(data, path):
-                found = of_finding(finding)
-                if found is not None:
-                    yield found
+            script = launcher_of(cell, subject.gpu.name, library)
+            if script is None:
+                self._check(subject)
+            elif not self.dry_run:
+                skipped.setdefault(script, []).append(cell.name)
+            else:
+                try:
+                    self._check_script(subject, script, library)
+                except EnvironmentFailed as error:  # no sandbox here: for this machine nothing can be said
+                    refused.setdefault((script, error.message), []).append(cell.name)
+        remarks = list(self._remarks())
+        for path, data in changed.items():
+            remarks += [found for finding in lint(data, path) if (found := of_finding(finding)) is not None]
+        yield from folded(remarks)
+        for (script, why), names in refused.items():
+            yield replace(remark("P50", why, Where(script), hint="run the gate elsewhere"), subjects=tuple(names))
+        for script, names in skipped.items():
+            what = f"{len(names)} cells start from this script, which was linted and not dry-run"
+            yield replace(remark("P50", what, Where(script), hint="run the gate with --dry-run"), subjects=tuple(names))
 
-    return judge
+    def _check(self, subject: Subject, leave_out: tuple[tuple[str, Verdict], ...] = ()) -> None:
+        report = check(subject, self.settings, today=self.today)
+        for one in report.judged:
+            if one.waiver is None and (one.finding.rule, one.finding.verdict) not in leave_out:
+                self._say(one.finding, subject.cell)
+
+    def _check_script(self, subject: Subject, script: str, library: Mapping[str, bytes]) -> None:
+        """The cell as the script starts it."""
+        done = self._run(subject.cell, script, library)
+        sources = Sources(library, {})
+        for finding in run_findings(done, sources, script):
+            self._say(finding, subject.cell)
+        deployment = deployment_of(done, sources)
+        if deployment is not None:
+            # the port is ours, given to the dry run: that it is a fixed one says nothing about the script
+            self._check(bind(subject, _named(deployment, script)), leave_out=(("R5", Verdict.WARN),))
+
+    def _run(self, cell: Cell, script: str, library: Mapping[str, bytes]) -> DryRun:
+        from ridgeline.launch.dryrun import dry_run
+
+        environment = environment_of(cell)
+        key = (script, tuple(sorted(environment.items())))
+        if key not in self.runs:
+            beside = {name: data for name, data in library.items() if name != script}
+            self.runs[key] = dry_run(library[script], environment, name=script, beside=beside)
+        return self.runs[key]
+
+    def _say(self, finding: Finding, cell: Cell) -> None:
+        self.said.setdefault(finding, []).append(cell)
+
+    def _remarks(self) -> Iterator[Remark]:
+        for why, cell in self.unknown.items():
+            where = cell.where and Where(cell.where.file, cell.where.line)
+            what = f"`{cell.benchmark.key}` was not checked: {why}"
+            yield remark("P50", what, where, hint="name the model in the settings")
+        yield from _grouped(self.said)
 
 
-def _unknown(cells: Mapping[str, Cell]) -> Iterator[Remark]:
-    for why, cell in cells.items():
-        where = cell.where and Where(cell.where.file, cell.where.line)
-        yield remark(
-            "P50", f"`{cell.benchmark.key}` was not checked: {why}", where, hint="name the model in the settings"
-        )
+def _grouped(said: Mapping[Finding, Sequence[Cell]]) -> Iterator[Remark]:
+    """One remark for what one rule says about one place: the worst verdict, with the numbers of the cell that asks the
+    most, and all cells that have it."""
+    places: dict[tuple[str, Where | None], list[tuple[Finding, Sequence[Cell]]]] = {}
+    for finding, cells in said.items():
+        if finding.verdict is not Verdict.PASS:
+            places.setdefault((finding.rule, finding.where), []).append((finding, cells))
+    for group in places.values():
+        worst = max(finding.verdict.rank for finding, _ in group)
+        same = [(finding, cells) for finding, cells in group if finding.verdict.rank == worst]
+        finding, _ = max(same, key=lambda one: max(cell.concurrency for cell in one[1]))
+        names = dict.fromkeys(cell.name for _, cells in same for cell in cells)
+        found = of_finding(finding, tuple(names))
+        if found is not None:
+            yield found
+
+
+def folded(remarks: Sequence[Remark]) -> list[Remark]:
+    """Remarks without those that only follow from another: what a replaced EXIT handler would have stopped is named by
+    the linter (L05) and seen by the dry run (D1) as well. They are kept as part of it, and stand alone otherwise."""
+    replaced = {(one.where.file, one.where.line): one for one in remarks if one.rule == "L01" and one.where}
+    kept, follows = [], {place: [] for place in replaced}  # type: ignore[var-annotated]
+    for one in remarks:
+        cause = next((place for place in replaced if _follows(one, place, remarks)), None)
+        if cause is None:
+            kept.append(one)
+        else:
+            assert one.where is not None
+            follows[cause].append(f"{one.rule} at line {one.where.line}")
+    return [
+        replace(one, arithmetic=f"{one.arithmetic} From it follow {', '.join(names)}.")
+        if one.rule == "L01" and one.where and (names := follows[one.where.file, one.where.line])
+        else one
+        for one in kept
+    ]
+
+
+def _follows(one: Remark, cause: tuple[str, int], remarks: Sequence[Remark]) -> bool:
+    file, line = cause
+    if one.where is None or one.where.file != file:
+        return False
+    if one.rule == "L05":
+        return f"EXIT handler of line {line} " in one.message
+    if one.rule != "D1":
+        return False
+    # the dry run saw the process that the linter's PID belongs to: started on the line before the PID is kept
+    return any(
+        other.rule == "L05"
+        and other.where
+        and _follows(other, cause, ())
+        and 0 <= other.where.line - one.where.line <= 2
+        for other in remarks
+    )
+
+
+def _named(deployment: Deployment, script: str) -> Deployment:
+    return replace(deployment, recipe=f"{script}, dry-run")
 
 
 def golden_lengths(entry: Entry) -> Mapping[int, float]:

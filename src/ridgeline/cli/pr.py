@@ -24,6 +24,7 @@ from ridgeline.core.where import Where
 if TYPE_CHECKING:
     from ridgeline.publish.forge.event import Event
     from ridgeline.publish.forge.github import GitHub, JobRun
+    from ridgeline.publish.gate.judge import Preflight, Surroundings
     from ridgeline.publish.gate.policy import GatePolicy
     from ridgeline.publish.gate.verdict import Gate
 
@@ -38,6 +39,7 @@ Online = Annotated[bool, typer.Option("--online", help="Ask GitHub (token in GIT
 Post = Annotated[bool, typer.Option("--post", help="Write to GitHub: the comment, the status, what a command starts.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 SettingsFile = Annotated[Path | None, typer.Option("--settings", help="ridgeline.yaml: fleets, models, waivers.")]
+Paths = Annotated[list[Path] | None, typer.Option(help="Earlier starts, JSON lines, repeatable.")]
 GITHUB_API = "https://api.github.com"
 
 
@@ -51,10 +53,17 @@ def gate(
     repo: Repo = Path(),
     policy: PolicyFile = None,
     settings: SettingsFile = None,
+    observations: Paths = None,
+    dumps: Annotated[list[Path] | None, typer.Option(help="Build dumps, repeatable.")] = None,
+    tables: Annotated[list[Path] | None, typer.Option(help="Kernel tuning tables, repeatable.")] = None,
+    golden: Annotated[list[Path] | None, typer.Option(help="Golden acceptance lengths, repeatable.")] = None,
     facts: FactsDir = None,
     online: Online = False,
     api: Api = GITHUB_API,
     evals: Annotated[Path | None, typer.Option(help="Evaluations as JSON rows: task, score, image.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Run launch scripts in the sandbox, to check cells as they start them.")
+    ] = False,
     no_preflight: Annotated[bool, typer.Option("--no-preflight", help="Leave cells and scripts unchecked.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write verdict, comment and annotations.")] = None,
     github: Annotated[bool, typer.Option("--github", help="Print annotations as workflow commands on stderr.")] = False,
@@ -65,6 +74,7 @@ def gate(
 
     The Markdown comment goes to stdout, or the JSON verdict with --json.
     """
+    from ridgeline.cli import gate_preflight
     from ridgeline.publish.changelog.repository import Repository
     from ridgeline.publish.gate import comment
     from ridgeline.publish.gate.judge import judge_pull, judge_push
@@ -72,9 +82,11 @@ def gate(
 
     rules, happened = _policy(policy), _event(event)
     place = Repository.at(repo)
+    known = gate_preflight.Given(settings, *map(tuple, (observations or (), dumps or (), tables or (), golden or ())))
+    preflight = None if no_preflight else gate_preflight.make(known, _today(), dry_run=dry_run)
     with _forge(happened.repository, facts, api, wanted=online or post) as hub:
         happened = _with_pull(happened, hub)
-        around = _surroundings(happened, hub, rules, evals=evals, settings=settings, preflight=not no_preflight)
+        around = _surroundings(happened, hub, rules, evals, preflight)
         judge = judge_push if happened.kind == "push" else judge_pull
         verdict = judge(happened, place, rules, around)
         verdict = _with_fork(verdict, happened, hub, rules)
@@ -109,7 +121,7 @@ def command(
     rules, happened = _policy(policy), _event(event)
     with _forge(happened.repository, facts, api, wanted=facts is None) as hub:
         assert hub is not None
-        reply = handle(happened, hub, rules, datetime.datetime.now(tz=datetime.UTC).date())
+        reply = handle(happened, hub, rules, _today())
         if post and reply.command is not None and happened.number is not None:
             hub.post_comment(happened.number, reply_text(reply, rules))
             if reply.dispatch is not None and workflow is not None:
@@ -274,20 +286,13 @@ def _with_pull(event: Event, hub: GitHub | None) -> Event:
 
 
 def _surroundings(
-    event: Event,
-    hub: GitHub | None,
-    policy: GatePolicy,
-    *,
-    evals: Path | None,
-    settings: Path | None,
-    preflight: bool,
-) -> Any:
+    event: Event, hub: GitHub | None, policy: GatePolicy, evals: Path | None, preflight: Preflight | None
+) -> Surroundings:
     from ridgeline.cli import gate_preflight
     from ridgeline.publish.gate.judge import Surroundings
     from ridgeline.publish.reuse.words import authorisation
     from ridgeline.spec.policy import default_policy
 
-    today = datetime.datetime.now(tz=datetime.UTC).date()
     missing = {}
     comments = commits = jobs = None
     if hub is not None and event.pull is not None:
@@ -295,12 +300,12 @@ def _surroundings(
         jobs = _jobs(hub, event, commits, policy)
     elif event.kind != "push":
         missing["GitHub"] = "comments and runs were not asked for (--facts or --online)"
-    if not preflight:
+    if preflight is None:
         missing["preflight"] = "left out by --no-preflight"
     return Surroundings(
-        today=today,
+        today=_today(),
         priority=default_policy(),
-        preflight=gate_preflight.make(settings, today) if preflight else None,
+        preflight=preflight,
         comments=comments,
         commits=commits,
         jobs=jobs,
@@ -319,6 +324,10 @@ def _jobs(hub: GitHub, event: Event, commits: Sequence[str], policy: GatePolicy)
         if run.head_sha in commits:
             found.setdefault(run.head_sha, []).extend(hub.jobs(run.id))
     return found
+
+
+def _today() -> datetime.date:
+    return datetime.datetime.now(tz=datetime.UTC).date()
 
 
 def _eval_rows(path: Path) -> list[dict[str, Any]]:

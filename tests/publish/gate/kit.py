@@ -153,3 +153,13 @@ def script(repo: Repo, text: str, path: str = SCRIPT) -> None:
     file = repo.root / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
+
+
+def write_policy(folder: Path) -> Path:
+    """InferenceX's policy for the repository of the tests, as a file."""
+    from importlib.resources import files
+
+    text = (files("ridgeline.publish.gate") / "data" / "inferencex.yaml").read_text()
+    file = folder / "policy.yaml"
+    file.write_text(text.replace("repository: SemiAnalysisAI/InferenceX", f"repository: {REPOSITORY}"))
+    return file

@@ -14,6 +14,7 @@ from functools import cached_property
 from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.publish.changelog.diffing import Diff, Line
 from ridgeline.publish.changelog.repository import Repository, diff
+from ridgeline.publish.gate.policy import matches
 
 MAX_FILES = 3000  # GitHub shows no more files of one pull request
 MAX_FILE = 2 * 1024 * 1024
@@ -66,8 +67,6 @@ class Change:
 
     def matching(self, patterns: tuple[str, ...]) -> list[ChangedFile]:
         """Changed files that exist at the head and match a pattern, by name."""
-        from ridgeline.publish.gate.policy import matches
-
         return [file for path, file in self.files.items() if file.after is not None and matches(path, patterns)]
 
     def touched(self, path: str, line: int) -> bool:
@@ -114,6 +113,21 @@ def files_at(repository: Repository, commit: str, names: Iterable[str]) -> dict[
             ids[name] = blob
     blobs = _blobs(repository, ids.values())
     return {name: blobs[blob] for name, blob in ids.items() if blob in blobs}
+
+
+def matching_files(repository: Repository, commit: str, patterns: tuple[str, ...], most: int = 400) -> dict[str, bytes]:
+    """The files of a commit id whose path matches, at most `most` of them, by path."""
+    listed = repository.git("ls-tree", "-r", "-z", "--full-tree", commit).stdout
+    ids = {}
+    for record in filter(None, listed.split(b"\0")):
+        about, path = record.split(b"\t", 1)
+        mode, _, blob = about.decode("ascii").split(" ")
+        name = path.decode("utf-8", "backslashreplace")
+        if _is_file(mode) and matches(name, patterns):
+            ids[name] = blob
+    chosen = dict(sorted(ids.items())[:most])
+    blobs = _blobs(repository, chosen.values())
+    return {name: blobs[blob] for name, blob in chosen.items() if blob in blobs}
 
 
 def head_message(repository: Repository, commit: str) -> str:

@@ -18,7 +18,6 @@ MOST_REMARKS = 40
 MOST_CELLS = 30
 LONGEST = 60_000  # GitHub takes 65,536 characters
 _MARKS = {State.YES: "yes", State.NOT_APPLICABLE: "n/a", State.HUMAN: "**human**", State.NO: "**no**"}
-_ORDER = (Severity.BLOCKING, Severity.WARNING, Severity.UNKNOWN, Severity.INFO)
 
 
 def gate_comment(gate: Gate) -> str:
@@ -88,12 +87,20 @@ def _remarks(remarks: Iterable[Remark]) -> str:
     ordered = sorted(remarks, key=_order)
     if not ordered:
         return "### Remarks\n\nNone."
-    lines = []
-    for severity in _ORDER:
-        lines += [_remark(one) for one in ordered[:MOST_REMARKS] if one.severity is severity]
-    if len(ordered) > MOST_REMARKS:
-        lines.append(f"- and {len(ordered) - MOST_REMARKS} more; the JSON verdict has all of them")
-    return "### Remarks\n\n" + "\n".join(lines)
+    told = [one for one in ordered if one.severity is not Severity.UNKNOWN]
+    unknown = [one for one in ordered if one.severity is Severity.UNKNOWN]
+    text = "### Remarks\n\n" + (_listed(told) if told else "None.")
+    if unknown:
+        heading = _count(len(unknown), "thing is", "things are")
+        text += f"\n\n<details><summary>{heading} not known</summary>\n\n{_listed(unknown)}\n\n</details>"
+    return text
+
+
+def _listed(remarks: list[Remark]) -> str:
+    lines = [_remark(one) for one in remarks[:MOST_REMARKS]]
+    if len(remarks) > MOST_REMARKS:
+        lines.append(f"- and {len(remarks) - MOST_REMARKS} more; the JSON verdict has all of them")
+    return "\n".join(lines)
 
 
 def _order(one: Remark) -> tuple[int, bool, str, int]:

@@ -29,7 +29,7 @@ from ridgeline.publish.forge.event import Comment, Event, PullRequest
 from ridgeline.publish.forge.github import JobRun
 from ridgeline.publish.gate import cells as cells_
 from ridgeline.publish.gate import signoff
-from ridgeline.publish.gate.change import Change, files_at, head_message, read_change
+from ridgeline.publish.gate.change import Change, files_at, head_message, matching_files, read_change
 from ridgeline.publish.gate.decision import PUSH, Decision, Situation, decide, sweep_labels
 from ridgeline.publish.gate.jobs import Jobs, jobs_of
 from ridgeline.publish.gate.owners import Owners
@@ -42,8 +42,9 @@ from ridgeline.spec.config import Entry
 from ridgeline.spec.policy import Policy as PriorityPolicy
 from ridgeline.spec.runners import load_runners_text
 
-Preflight = Callable[[Sequence[Cell], Mapping[str, bytes]], Iterable[Remark]]
-"""Cells that the change concerns and changed launch scripts (path -> bytes) → remarks, with places in the checkout."""
+Preflight = Callable[[Sequence[Cell], Mapping[str, bytes], Mapping[str, bytes]], Iterable[Remark]]
+"""Cells that the change concerns, changed launch scripts and all those of the head (path -> bytes) → remarks, with
+places in the checkout."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +114,8 @@ def judge_pull(event: Event, repository: Repository, policy: GatePolicy, around:
     selected = _select(additions, before, after, decision, pull, policy, remarks) if after and additions else None
     gate = _Selected.of(selected, after, base, head, decision, policy) if after else _Selected()
     if around.preflight is not None and after:
-        remarks += _preflight(around.preflight, keys, gate.planned_cells, found, after, change)
+        library = matching_files(repository, head, policy.paths.scripts)
+        remarks += _preflight(around.preflight, keys, gate.planned_cells, found, library, after, change)
     facts = signoff.Facts(
         pull=pull,
         change=change,
@@ -348,6 +350,7 @@ def _preflight(
     keys: Sequence[str],
     selected: Sequence[Cell],
     found: Sequence[scripts.Script],
+    library: Mapping[str, bytes],
     after: _Revision,
     change: Change,
 ) -> list[Remark]:
@@ -359,11 +362,11 @@ def _preflight(
     try:
         concerned = list(expand(after.configs.entries, after.master.runners, Filters(keys=alive))) if alive else []
         concerned = list(dict.fromkeys([*selected, *concerned]))
-        paths = {script.file.path for script in found}
-        said = preflight(concerned, {script.file.path: script.file.after or b"" for script in found})
+        changed = {script.file.path: script.file.after or b"" for script in found}
+        said = preflight(concerned, changed, library)
         placed = [_placed(one, after, change) for one in said]
         # an old fault of a script does not block a new change
-        return [one for one in placed if not _old(one, paths, change)]
+        return [one for one in placed if not _old(one, change)]
     except RidgelineError as error:
         problems = error.problems if isinstance(error, InputError) else (Problem(error.message),)
         return [
@@ -371,10 +374,10 @@ def _preflight(
         ]
 
 
-def _old(one: Remark, scripts_: set[str], change: Change) -> bool:
-    """Whether a remark is about a line of a script that the change does not touch."""
-    place = one.where
-    return place is not None and place.file in scripts_ and not change.touched(place.file, place.line)
+def _old(one: Remark, change: Change) -> bool:
+    """Whether a shell rule (L01 to L28) speaks of a line that the change does not touch."""
+    shell = one.rule.startswith("L") and one.rule[1:].isdigit()
+    return shell and one.where is not None and not change.touched(one.where.file, one.where.line)
 
 
 def _placed(one: Remark, after: _Revision, change: Change) -> Remark:

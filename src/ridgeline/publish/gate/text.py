@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_SPECIAL = re.compile(r"([\\*_{}\[\]()#+\-.!|~$^=])")
+_SPECIAL = re.compile(r"([\\*_\[\]#|~$])")  # what can begin markup inside a line
 _RUNS = re.compile(r"`+")
 _HIDE = "\u200b"
 
@@ -53,4 +53,4 @@ def _escaped(text: str) -> str:
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     text = _SPECIAL.sub(r"\\\1", text)
     # mentions, references and bare addresses are found in the rendered text, where a backslash is gone
-    return re.sub(r"(@|\\#|://|\bwww\\\.|\bGH\\-)", lambda found: found[0] + _HIDE, text)
+    return re.sub(r"(@|\\#|://|\bwww\.|\bGH-)", lambda found: found[0] + _HIDE, text)

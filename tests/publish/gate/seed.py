@@ -1,0 +1,230 @@
+"""One day's search space with what reviewers found in it, as a small repository, and the same repaired.
+
+Our own words and files; the facts are those of two public pull requests to InferenceX (Apache-2.0) of August 2026.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.publish.changelog.repo import Repo
+from tests.publish.changelog.texts import URL, entry, file
+from tests.publish.gate.kit import script
+
+from ridgeline.plan.checks.accepted import METRICS
+
+SPACES = {
+    "2503": """\
+      - { tp: 8, ep: 1, dp-attn: false, kv-offloading: none, spec-decoding: mtp, conc-list: [1, 8, 32] }
+      - { tp: 8, ep: 8, dp-attn: true, kv-offloading: none, spec-decoding: mtp, conc-list: [32],
+          router: { name: vllm-router, version: "0.1.14" } }
+""",
+    "2540": """\
+      - { tp: 8, ep: 1, dp-attn: false, kv-offloading: none, spec-decoding: mtp, conc-list: [1, 16] }
+      - { tp: 4, ep: 1, dp-attn: false, kv-offloading: none, spec-decoding: mtp, conc-list: [8] }
+      - { tp: 8, ep: 8, dp-attn: false, kv-offloading: none, spec-decoding: mtp, conc-list: [24] }
+      - { tp: 8, ep: 8, dp-attn: true, kv-offloading: none, spec-decoding: mtp, conc-list: [32, 112],
+          router: { name: vllm-router, version: "0.1.14" } }
+""",
+}
+KEY = "dsv4-fp4-mi355x-vllm-agentic-mtp"
+PATH = "benchmarks/single_node/agentic/dsv4_fp4_mi355x_vllm_mtp.sh"
+FIRST = "      - { tp: 8, ep: 1, kv-offloading: none, spec-decoding: mtp, conc-list: [1] }\n"
+CONFIG = """\
+# AMD
+{key}:
+  image: vllm/vllm-openai-rocm:{tag}
+  model: deepseek-ai/DeepSeek-V4-Pro
+  model-prefix: dsv4
+  runner: cluster:mi355x-amds
+  precision: fp4
+  framework: vllm
+  multinode: false
+  scenarios:
+    agentic-coding:
+    - search-space:
+{space}"""
+RUNNERS = """\
+labels:
+  cluster:mi355x-amds: [mi355x-amds_00]
+hardware:
+  cluster:mi355x-amds: { available-cpu-dram-mib: 3095781, gpus-per-node: 8 }
+"""
+SETTINGS = """\
+fleets:
+  cluster:mi355x-amds: { gpu: mi355x, gpus-per-node: 8, free-memory-gib: 256, observed: 2026-08-12 }
+"""
+LAUNCH = """\
+#!/usr/bin/env bash
+set -euo pipefail
+
+ROUTER_PID=""
+SERVER_PID=""
+LMCACHE_PID=""
+{handlers}
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+lmcache server --port "$((PORT + 1))" > lmcache.log 2>&1 &
+LMCACHE_PID=$!
+{second}
+SPECULATION='{{"method": "mtp", "num_speculative_tokens": 3}}'
+if [[ "${{EVAL_ONLY:-false}}" != "true" ]]; then
+  SPECULATION='{synthetic}'
+fi
+
+PARALLEL=(--tensor-parallel-size "$TP")
+if [[ "$DP_ATTENTION" == "true" ]]; then
+  PARALLEL=(--tensor-parallel-size 1 --data-parallel-size "$TP")
+fi
+if [[ "$EP_SIZE" -gt 1 ]]; then
+  PARALLEL+=(--enable-expert-parallel)
+fi
+
+SERVER=(
+  vllm serve "$MODEL"
+  --host 127.0.0.1
+  --port "$PORT"
+  "${{PARALLEL[@]}}"
+  --gpu-memory-utilization {share}
+  --max-model-len 524288
+  --max-num-seqs 32
+  --max-num-batched-tokens 8192
+  --compilation-config '{compilation}'
+  --speculative-config "$SPECULATION"
+)
+printf '%q ' "${{SERVER[@]}}" > server_command.txt
+"${{SERVER[@]}}" > server.log 2>&1 &
+SERVER_PID=$!
+
+# the page must answer twenty times in a row
+ANSWERS=0
+while (( ANSWERS < 20 )); do
+  kill -0 "$SERVER_PID"
+  if curl -sf "http://127.0.0.1:$PORT/health" > /dev/null; then ANSWERS=$((ANSWERS + 1)); else ANSWERS=0; fi
+  sleep 1
+done
+
+ENTRY_PORT="$PORT"
+if [[ "$DP_ATTENTION" == "true" ]]; then
+  ENTRY_PORT=$((PORT + 2))
+  vllm-router --host 127.0.0.1 --port "$ENTRY_PORT" \\
+    --worker-urls "http://127.0.0.1:$PORT" \\
+    --policy consistent_hash \\
+    --intra-node-data-parallel-size "$TP" \\
+    --disable-retries \\
+    --disable-circuit-breaker \\
+    > router.log 2>&1 &
+  ROUTER_PID=$!
+fi
+
+export AIPERF_REQUIRED_METRIC_PREFIX=vllm:
+aiperf profile --endpoint-type chat --url "http://127.0.0.1:$ENTRY_PORT" --concurrency "$CONC"
+"""
+BAD_HANDLERS = """\
+stop_server() { kill "$ROUTER_PID" "$SERVER_PID" 2>/dev/null || true; }
+stop_cache() { kill "$LMCACHE_PID" 2>/dev/null || true; }
+trap stop_cache EXIT"""
+BAD_SECOND = "trap stop_server EXIT\n"
+GOOD_HANDLERS = """\
+stop_all() { kill "$ROUTER_PID" "$SERVER_PID" "$LMCACHE_PID" 2>/dev/null || true; }
+trap stop_all EXIT"""
+TITLE = "Measure DeepSeek V4 Pro with MTP on MI355X / 在 MI355X 上测量带 MTP 的 DeepSeek V4 Pro"
+ENGLISH = "Adds the agentic search space of DeepSeek V4 Pro with three draft tokens on eight GPUs."
+CHINESE = "## 中文\n\n为八张卡上带三个草稿词元的 DeepSeek V4 Pro 增加智能体搜索空间。"
+BODY = f"{ENGLISH}\n\n{CHINESE}\n"
+
+
+def launch(*, good: bool) -> str:
+    """The launch script."""
+    sizes = list(range(4, 129, 4)) if good else list(range(1, 33))
+    compilation = {"cudagraph_mode": "FULL_AND_PIECEWISE", "cudagraph_capture_sizes": sizes}
+    synthetic = {
+        "method": "mtp",
+        "num_speculative_tokens": 3,
+        "rejection_sample_method": "synthetic",
+        "synthetic_acceptance_length": 2.49,
+    }
+    return LAUNCH.format(
+        handlers=GOOD_HANDLERS if good else BAD_HANDLERS,
+        second="" if good else BAD_SECOND,
+        share="0.86" if good else "0.90",
+        compilation=json.dumps(compilation),
+        synthetic=json.dumps(synthetic),
+    )
+
+
+OVERHEAD = {"TP8": 105.15, "TP4": 210.3, "TP8EP8": 105.15, "DP8EP8": 125.92}  # weights in GiB a GPU, computed
+FLAGS = [
+    *("host", "port", "tensor-parallel-size", "data-parallel-size", "enable-expert-parallel"),
+    *("gpu-memory-utilization", "max-model-len", "max-num-seqs", "max-num-batched-tokens"),
+    *("compilation-config", "speculative-config"),
+]
+
+
+def write_knowledge(folder: Path) -> list[str]:
+    """What earlier starts and the build would tell, as files; the options that name them."""
+    starts = [
+        {
+            "image": "vllm/vllm-openai-rocm:v0.27.1",
+            "model": "deepseek-ai/DeepSeek-V4-Pro",
+            "gpu": "MI355X",
+            "topology": topology,
+            "batched_tokens": 8192,
+            "drafts": 3,
+            "utilization": 0.86,
+            "total_gib": 288,
+            "weights_gib": weights,
+            "kv_gib": 288 * 0.86 - weights - 6.0,
+            "date": "2026-08-12",
+            "source": "made up for a test",
+        }
+        for topology, weights in OVERHEAD.items()
+    ]
+    build = {
+        "format": "ridgeline-build/1",
+        "kind": "vllm",
+        "package": "vllm",
+        "version": "0.27.1",
+        "options": {f"--{flag}": {"choices": None} for flag in FLAGS},
+        "metrics": list(METRICS["vllm"]),
+        "image": "vllm/vllm-openai-rocm:v0.27.1",
+    }
+    (folder / "starts.jsonl").write_text("".join(json.dumps(one) + "\n" for one in starts))
+    (folder / "build.json").write_text(json.dumps(build))
+    return ["--observations", str(folder / "starts.jsonl"), "--dumps", str(folder / "build.json")]
+
+
+def line_of(text: str, part: str) -> int:
+    """The last line that holds `part`."""
+    return max(number for number, line in enumerate(text.split("\n"), 1) if part in line)
+
+
+def start(repo: Repo) -> None:
+    """Main: an older search space of the same config, measured before."""
+    root = repo.root
+    (root / "configs").mkdir()
+    text = CONFIG.format(key=KEY, tag="v0.26.0", space=FIRST)
+    (root / "configs/amd-master.yaml").write_text(text)
+    (root / "configs/runners.yaml").write_text(RUNNERS)
+    (root / "ridgeline.yaml").write_text(SETTINGS)
+    repo.log.write_bytes(file(entry(KEY, URL + "1")))
+    repo.git("init", "-q", "-b", "main", "--template=")
+    repo.commit("start")
+
+
+def propose(repo: Repo, space: str, *, good: bool) -> None:
+    """The pull request's branch: a new image, more concurrencies, the script, and its entry."""
+    repo.branch("pull")
+    text = CONFIG.format(key=KEY, tag="v0.27.1", space=SPACES[space])
+    (repo.root / "configs/amd-master.yaml").write_text(text)
+    script(repo, launch(good=good), PATH)
+    repo.add(entry(KEY, "XXX" if good else "PENDING"))
+
+
+def repair(repo: Repo) -> None:
+    """Mend all five on the same branch."""
+    script(repo, launch(good=True), PATH)
+    repo.log.write_bytes(repo.log.read_bytes().replace(b"PENDING", b"XXX"))
+    repo.commit("repair")

@@ -1,0 +1,71 @@
+"""What reviewers found in two real search spaces, found by the gate: exactly that, at its lines; then mended."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.publish.changelog.repo import ENVIRONMENT, Repo
+from tests.publish.gate import seed
+from tests.publish.gate.kit import pull_event, write_policy
+
+from ridgeline.cli.main import main
+from ridgeline.core.errors import EnvironmentFailed
+from ridgeline.launch.dryrun import dry_run
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module", autouse=True)
+def sandbox() -> None:
+    try:
+        dry_run(b"true", {})
+    except EnvironmentFailed as error:
+        pytest.skip(f"no sandbox here: {error}")
+
+
+def gate(repo: Repo, folder: Path, capsys: pytest.CaptureFixture[str], **changes: Any) -> tuple[int, dict[str, Any]]:
+    event = folder / "event.json"
+    event.write_text(json.dumps(pull_event(repo, title=seed.TITLE, **changes)))
+    settings = str(repo.root / "ridgeline.yaml")
+    command = ["pr", "gate", "--event", str(event), "--repo", str(repo.root), "--policy", str(write_policy(folder))]
+    code = main([*command, "--settings", settings, "--dry-run", *seed.write_knowledge(folder), "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("space", seed.SPACES)
+def test_the_five_faults_and_their_repair(
+    space: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "repo").mkdir()
+    repo = Repo(tmp_path / "repo")
+    seed.start(repo)
+    seed.propose(repo, space, good=False)
+    text = seed.launch(good=False)
+
+    code, verdict = gate(repo, tmp_path, capsys, body=seed.ENGLISH)
+
+    found = {(one["rule"], one["where"]["file"], one["where"]["line"]) for one in verdict["remarks"]}
+    assert code == 1 and not verdict["ok"] and len(verdict["remarks"]) == 5
+    assert found == {
+        ("P04", "perf-changelog.yaml", seed.line_of(repo.log.read_text(), "PENDING")),
+        ("P40", "description", None),
+        ("M1", seed.PATH, seed.line_of(text, "--gpu-memory-utilization")),
+        ("G1", seed.PATH, seed.line_of(text, "--compilation-config")),
+        ("L01", seed.PATH, seed.line_of(text, "trap stop_server EXIT")),
+    }
+    said = {one["rule"]: one for one in verdict["remarks"]}
+    assert "259.20 GiB; free 256 GiB" in said["M1"]["arithmetic"]
+    assert "4 tokens a sequence; largest captured size 32: 8 sequences" in said["G1"]["arithmetic"]
+    assert "stop_cache" in said["L01"]["message"] and "PENDING" in said["P04"]["message"]
+    assert "Chinese" in said["P40"]["message"]
+    assert {one["path"] for one in verdict["annotations"]} == {"perf-changelog.yaml", seed.PATH}
+
+    seed.repair(repo)
+    code, verdict = gate(repo, tmp_path, capsys, body=seed.BODY)
+    assert (code, verdict["ok"], verdict["remarks"]) == (0, True, [])
+    assert verdict["decision"]["sweep"] and verdict["will_run"]["cells"]
