@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-VOCABULARY = 2048
+VOCABULARY = 32_000  # as many ids as prompts of token ids use
 BEGIN, END = 256, 257
 CONTEXT = 32768
 

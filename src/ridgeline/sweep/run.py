@@ -193,7 +193,7 @@ class _Run:
                     queue.insert(0, (at, item))
                 elif self.sweep.fail_fast:
                     return False
-                elif error.layer not in ("replay", "results") and error.blamed is not Blame.INFRASTRUCTURE:
+                elif error.blamed is Blame.RECIPE and not engine.served:
                     self._give_up(queue, error, "the same engine did not start before")
                 elif failures >= self.sweep.failures_in_a_row:
                     self._give_up(queue, error, f"{failures} cells in a row failed on this engine")
