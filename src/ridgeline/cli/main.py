@@ -17,6 +17,8 @@ VERBS = {
     "emulate": ("emulate", "the emulated engine as a server"),
     "trace": ("trace", "look into, convert or synthesise trace files"),
     "frontier": ("frontier", "the frontier of a run"),
+    "results": ("results", "the store: import, list, show, export, rebuild, query"),
+    "compare": ("compare", "two runs, point by point: better, same, worse or unclear"),
     "report": ("report", "a self-contained page for a run"),
     "pr": ("pr", "judge a pull request, answer its commands, say why it cannot merge"),
     "serve": ("serve", "the dashboard: results to look at, question and share"),

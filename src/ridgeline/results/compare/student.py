@@ -21,16 +21,25 @@ def two_sided(t: float, df: float) -> float:
 
 @lru_cache(4096)
 def quantile(tail: float, df: float) -> float:
-    """The t > 0 with P(|T| >= t) = `tail` (0 < tail < 1), by bisection: the tail falls in t."""
+    """The t > 0 with P(|T| >= t) = `tail` (0 < tail < 1)."""
     low, high = 0.0, 1.0
     while two_sided(high, df) > tail:
-        high *= 2
+        low, high = high, high * 2
         if high > 1e12:
             return math.inf
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if two_sided(middle, df) > tail else (low, middle)
-    return (low + high) / 2
+    # Regula falsi on the logarithm of the tail, the stale end halved (Illinois): a handful of steps.
+    goal = math.log(tail)
+    at_low, at_high = (math.log(max(two_sided(t, df), _TINY)) - goal for t in (low, high))
+    for _ in range(60):
+        middle = (low * at_high - high * at_low) / (at_high - at_low)
+        value = math.log(max(two_sided(middle, df), _TINY)) - goal
+        if abs(value) < 1e-13 or high - low < 1e-13 * high:
+            return middle
+        if value > 0:
+            low, at_low, at_high = middle, value, at_high / 2
+        else:
+            high, at_high, at_low = middle, value, at_low / 2
+    return middle
 
 
 def _incomplete_beta(a: float, b: float, x: float) -> float:

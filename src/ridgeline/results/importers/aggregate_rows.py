@@ -60,7 +60,8 @@ def point_of(
         facts=facts,
         cautions=overloaded(measures),
     )
-    documents = {"server_metrics": row["server_metrics"]} if row.get("server_metrics") else {}
+    documents: dict[str, Any] = {"cell": cell}
+    documents |= {"server_metrics": row["server_metrics"]} if row.get("server_metrics") else {}
     return ImportedPoint(point=point, repeat=repeat, asked={"image": row.get("image")}, documents=documents)
 
 

@@ -139,7 +139,7 @@ def _point(
         for name in [name for name in measures if name.startswith("throughput_per_gpu.")]:
             measures[name] = Measure(None, "tok/s/GPU", None, reason)
     point = replace(point, measures=measures, gpus=gpus, facts={**point.facts, "origin": ORIGIN})
-    return ImportedPoint(point=point, repeat=repeat, found=found, replay=replay)
+    return ImportedPoint(point=point, repeat=repeat, found=found, replay=replay, documents={"cell": cell})
 
 
 def _from_summary(summary: Mapping[str, Any], notes: Notes) -> dict[str, Measure]:

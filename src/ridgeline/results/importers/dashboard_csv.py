@@ -93,7 +93,7 @@ def _point(row: dict[str, Any], run: str, attempt: int, notes: Notes) -> Importe
         cell, origin=ORIGIN, run=run, attempt=attempt, measures=measures, gpus=layout.gpus, facts=facts,
         measured_at=foreign.instant(row.get("date")), cautions=overloaded(measures),
     )  # fmt: skip
-    return ImportedPoint(point=point)
+    return ImportedPoint(point=point, documents={"cell": cell})
 
 
 def _row(line: Mapping[str, str | None], notes: Notes) -> dict[str, Any]:

@@ -136,7 +136,7 @@ def _point(
         facts=facts,
         reasons=reasons,
     )
-    return ImportedPoint(point=point, repeat=repeat)
+    return ImportedPoint(point=point, repeat=repeat, documents={"cell": cell})
 
 
 def _cell(

@@ -140,7 +140,9 @@ def point_of(row: Mapping[str, Any], run: RunName, notes: Notes) -> ImportedPoin
         facts={name: value for name, value in facts.items() if value not in (None, "")},
         cautions=overloaded(measures),
     )
-    return ImportedPoint(point=point, asked={"image": row["image"]} if row.get("image") else {})
+    return ImportedPoint(
+        point=point, documents={"cell": cell}, asked={"image": row["image"]} if row.get("image") else {}
+    )
 
 
 def overloaded(measures: Mapping[str, Measure]) -> tuple[Caution, ...]:

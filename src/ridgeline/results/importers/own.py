@@ -105,6 +105,7 @@ def _point(bundle: Bundle, folder: str, names: list[str], derive: bool) -> Impor
         for name in sorted(names)
         if name.endswith(".json") and name not in _NAMED
     }
+    documents["cell"] = stored.cell
     if deployment is not None:
         documents["deployment"] = formats_plain(deployment)
     return ImportedPoint(

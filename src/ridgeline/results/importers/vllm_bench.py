@@ -124,7 +124,8 @@ def _point(
         cautions=_cautions(n, cell.concurrency),
         reasons=() if asked < n or not asked or (asked - n) / asked <= 0.10 else (_errors(asked, n),),
     )
-    return ImportedPoint(point=point, repeat=repeat, asked={"image": told["image"]} if told.get("image") else {})
+    image = {"image": told["image"]} if told.get("image") else {}
+    return ImportedPoint(point=point, repeat=repeat, documents={"cell": cell}, asked=image)
 
 
 def _errors(asked: int, n: int) -> str:
