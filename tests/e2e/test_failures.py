@@ -27,6 +27,7 @@ def test_bad_config_lists_every_problem_with_its_place(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -47,6 +48,7 @@ def test_wrong_input_exits_with_2_and_says_what(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.integration
 def test_an_empty_trace_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("")
     done = sweep(tmp_path / "run", "--trace", tmp_path / "empty.jsonl")
@@ -54,15 +56,18 @@ def test_an_empty_trace_is_refused(tmp_path: Path) -> None:
     assert "empty.jsonl" in done.stderr
 
 
-def test_an_engine_nobody_launches_exits_with_3_and_names_it(tmp_path: Path) -> None:
-    config = tmp_path / "trt.yaml"
-    config.write_text(CONFIG.read_text().replace("framework: emulated", "framework: trt"))
-    done = ridgeline("sweep", config, "--out", tmp_path / "run", *ONE)
-    assert done.returncode == 3
-    assert "`trt`" in done.stderr
+@pytest.mark.integration
+@pytest.mark.parametrize("framework", ["trt", "abacus"])
+def test_an_engine_that_is_not_launched_exits_with_3_and_names_it(framework: str, tmp_path: Path) -> None:
+    config = tmp_path / "other.yaml"
+    config.write_text(CONFIG.read_text().replace("framework: emulated", f"framework: {framework}"))
+    done = ridgeline("sweep", config, "--cells", "*256_16*", "--out", tmp_path / "run")
+    assert done.returncode == 3, done.stderr
+    assert f"`{framework}`" in done.stderr
     assert "--engine emulated" in done.stderr
 
 
+@pytest.mark.integration
 def test_a_port_that_is_taken_exits_with_3_and_a_hint(tmp_path: Path) -> None:
     import socket
 

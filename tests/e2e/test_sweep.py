@@ -63,16 +63,19 @@ def test_the_arithmetic_of_every_record_holds(run: RunFolder) -> None:
 
 
 def test_served_tokens_agree_with_the_servers_own_counters(run: RunFolder) -> None:
+    """Cells of one deployment share an engine, so its counters go on from cell to cell: what counts is the increase."""
     for point in run.points():
         replay = run.replay_of(point.run_key)
-        last = next(sample for sample in reversed(replay.samples) if sample.values is not None)
-        assert last.values is not None
-        served = sum(value for name, value in last.values.items() if name.startswith("vllm:generation_tokens_total"))
+        totals = [
+            sum(value for name, value in sample.values.items() if name.startswith("vllm:generation_tokens_total"))
+            for sample in replay.samples
+            if sample.values is not None
+        ]
         counted = sum(record.completion_tokens or 0 for record in replay.records)
-        # The last scrape may be older than the last answers, and the readiness request adds one token.
-        assert served <= counted + 1 + sum(r.chunks or 0 for r in replay.records if r.outcome is Outcome.CANCELLED)
+        assert 0 < totals[-1] - totals[0] <= counted + 1  # the readiness request may be the one more
 
 
+@pytest.mark.integration
 def test_a_second_run_repeats_nothing(run: RunFolder) -> None:
     before = {point.id: point.measured_at for point in run.points()}
     done = sweep(run.path)
@@ -81,6 +84,7 @@ def test_a_second_run_repeats_nothing(run: RunFolder) -> None:
     assert {point.id: point.measured_at for point in run.points()} == before
 
 
+@pytest.mark.integration
 def test_events_for_machines_are_json_lines(tmp_path: Path) -> None:
     done = sweep(tmp_path / "run", "--cells", "*256_16*", "--json")
     kinds = [event["event"] for event in events(done.stdout)]
@@ -89,6 +93,7 @@ def test_events_for_machines_are_json_lines(tmp_path: Path) -> None:
     assert {"start", "ready", "replay"} <= set(kinds)
 
 
+@pytest.mark.integration
 def test_dry_run_prints_commands_and_starts_nothing(tmp_path: Path) -> None:
     done = sweep(tmp_path / "run", "--dry-run")
     assert done.returncode == 0
