@@ -1,4 +1,4 @@
-"""Several processes behind one machine: the same decisions, the same records, and nothing lost when one of them dies."""
+"""Several processes behind one machine: the same decisions, the same records, nothing lost when one of them dies."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def pooled(workers: int, pacer: Any, server: ScriptedServer, sessions: Any, **mo
 
 
 def test_records_are_whole_and_each_lane_stays_with_its_worker() -> None:
-    pacer = ClosedLoop(lanes=5, per_lane=4)
+    pacer = ClosedLoop(lanes=5, per_lane=4, delay_ns=40 * MS)
     with served(lambda request: stream(3, prompt=9)) as server:
         result = pooled(2, pacer, server, [pacer._session])
     assert [record.request_id for record in result.records] == list(range(20))

@@ -133,6 +133,7 @@ def replay(
         progress_s=0.5,
         keep_records=out is None,
         scrape_urls=tuple(metrics_url or ()),
+        scrape_s=max(0.1, 1.0 / speed),  # as many samples of a window, however fast it passes
         stored={"trace": load.about, "pacing": load.pacing, "model": served.model},
     )
     view = choose_view(as_json=as_json)

@@ -100,6 +100,7 @@ def rows(replay: Replay, wall_origin_ns: int) -> Iterator[dict[str, Any]]:
 
     `wall_origin_ns`: epoch nanoseconds of the replay's origin.
     """
+    prefix = replay.settings.get("request_id_prefix")
     numbers: dict[str, int] = {}
     serial: dict[int, int] = {}  # request id -> count of requests in its phase, gaps included
     for record in sorted(replay.records, key=lambda record: record.request_id):
@@ -109,8 +110,9 @@ def rows(replay: Replay, wall_origin_ns: int) -> Iterator[dict[str, Any]]:
         if record.outcome in (Outcome.OVERFLOW, Outcome.CANCELLED):
             continue
         values = metrics(record) if is_good(record) else {}
+        request = f"{prefix}{record.request_id:012x}" if prefix else None
         found = {
-            "metadata": _metadata(record, serial[record.request_id], wall_origin_ns),
+            "metadata": _metadata(record, serial[record.request_id], request, wall_origin_ns),
             "metrics": {tag: {"value": value, "unit": _UNITS[tag]} for tag, value in values.items()},
         }
         yield found if values else found | {"error": _error(record)}
@@ -157,7 +159,7 @@ def summary(replay: Replay, wall_origin_ns: int, *, metadata: Mapping[str, Any] 
     }
 
 
-def _metadata(record: Record, serial: int, origin: int) -> dict[str, Any]:
+def _metadata(record: Record, serial: int, request: str | None, origin: int) -> dict[str, Any]:
     profiling = record.phase == "profiling"
     times = {
         "credit_issued_ns": record.scheduled_ns,
@@ -167,6 +169,7 @@ def _metadata(record: Record, serial: int, origin: int) -> dict[str, Any]:
     }
     found: dict[str, Any] = {
         "session_num": serial,
+        "x_request_id": request,
         "x_correlation_id": record.correlation_id,
         "conversation_id": record.conversation_id,
         "turn_index": record.turn_index,

@@ -149,7 +149,7 @@ class _Document:
         stats: dict[str, Any] = {"total": total, "rate": total / seconds if seconds > 0 else None}
         slices = []
         for low, high in self._slices(window) if sliced else ():
-            grown = increase(line, (low, high))
+            grown = _step(line, (low, high))
             if grown is not None:
                 slices.append(self._slice(low, high, window) | {"total": grown, "rate": grown / ((high - low) / 1e9)})
         if slices:
@@ -174,9 +174,10 @@ class _Document:
                 continue
             slices = []
             for low, high in self._slices(window) if sliced else ():
-                part = _histogram(lines, (low, high))
-                if part is not None:
-                    kept = {name: part[name] for name in ("count", "sum", "avg") if name in part}
+                grown = {name: _step(lines[name], (low, high)) for name in ("count", "sum") if name in lines}
+                kept: dict[str, float] = {name: value for name, value in grown.items() if value is not None}
+                if kept.get("count") is not None:
+                    kept |= {"avg": kept["sum"] / kept["count"]} if kept["count"] and "sum" in kept else {}
                     slices.append(self._slice(low, high, window) | kept)
             buckets = stats.pop("buckets")
             whole = lines["count"]._replace(endpoint=endpoint, labels=labels)
@@ -206,6 +207,17 @@ class _Document:
         if at_ns is None:
             return None
         return datetime.fromtimestamp(self._wall(at_ns) / 1e9).isoformat()  # noqa: DTZ006
+
+
+def _step(line: Line, window: Window) -> float | None:
+    """Growth that the scrapes inside a slice brought to light: neighbouring slices share none of it. None without a
+    scrape inside, or without one before it to compare with."""
+    first = int(np.searchsorted(line.at_ns, window[0], side="right"))
+    last = int(np.searchsorted(line.at_ns, window[1], side="right"))
+    if last <= first or first == 0:
+        return None
+    steps = np.diff(line.values[first - 1 : last])
+    return float(steps[steps > 0].sum() + line.values[first:last][steps < 0].sum())
 
 
 def _histogram(lines: Mapping[str, Line], window: Window) -> dict[str, Any] | None:
