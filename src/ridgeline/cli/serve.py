@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,10 @@ from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
 from ridgeline.core.where import Where
 
 if TYPE_CHECKING:
+    from ridgeline.plan.checks.report import CellReport
+    from ridgeline.publish.web.app import Given
     from ridgeline.publish.web.data import Shelf
+    from ridgeline.spec.settings import Settings
 
 app = typer.Typer(add_completion=False)
 
@@ -51,8 +55,68 @@ def serve(
 
     rules = access(host, _token(token_file), tuple(name or ()))
     shelves = _shelves(paths or [], store)
-    context = Context(Library(shelves, _overlays(overlay or [])), rules)
+    given = _given(config or [], trace, settings, runner_config, changelog or [], gates)
+    context = Context(Library(shelves, _overlays(overlay or [])), rules, given=given)
     return _listen(create_app(context), host, port)
+
+
+def _given(
+    configs: list[Path],
+    traces: list[Path] | None,
+    settings: Path | None,
+    runner_config: Path | None,
+    changelogs: list[Path],
+    gates: Path | None,
+) -> Given:
+    from ridgeline.publish.web.app import Given
+    from ridgeline.spec.settings import load_settings
+    from ridgeline.trace.synth import quickstart_trace
+
+    chosen = load_settings(settings)
+    return Given(
+        prices=chosen.price if chosen.prices else None,
+        configs=_named("--config", configs),
+        check=lambda files: _reports(files, chosen, runner_config),
+        traces=_named("--trace", [quickstart_trace()] if traces is None else traces),
+        changelogs=_named("--changelog", changelogs),
+        gates=_named("--gates", sorted(gates.glob("*.json")) if gates else []),
+    )
+
+
+def _named(option: str, paths: list[Path]) -> dict[str, Path]:
+    """Files by the name a link uses. Raises InputError for one that is not there."""
+    missing = [Problem("no such file or folder", Where(str(path)), key=option) for path in paths if not path.exists()]
+    if missing:
+        raise InputError(missing)
+    found: dict[str, Path] = {}
+    for path in paths:
+        name, number = path.name, 1
+        while name in found:
+            number += 1
+            name = f"{path.name} ({number})"
+        found[name] = path
+    return found
+
+
+def _reports(files: Sequence[Path], settings: Settings, runner_config: Path | None) -> list[CellReport]:
+    """The preflight of config files, as `ridgeline check` does it."""
+    import datetime
+
+    from ridgeline.cli.preflight import Subjects, knowledge
+    from ridgeline.cli.search import chosen_cells
+    from ridgeline.plan.checks.report import check
+
+    maker = Subjects(settings, knowledge(files))
+    today = datetime.datetime.now(tz=datetime.UTC).date()
+    reports, problems = [], []
+    for cell in chosen_cells(files, runner_config, "*"):
+        try:
+            reports.append(check(maker.of(cell), settings, today=today))
+        except InputError as error:
+            problems += [Problem(p.message, p.where or cell.where, p.key, p.hint) for p in error.problems]
+    if problems:
+        raise InputError(dict.fromkeys(problems))
+    return reports
 
 
 def _token(file: Path | None) -> str | None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ridgeline.core.point import Point
-from ridgeline.results.metrics import METRICS, Metric
+from ridgeline.core.point import Axis, Point
+from ridgeline.core.units import Better
+from ridgeline.results.metrics import METRICS, Metric, axis
 from ridgeline.results.metrics.statistics import STATISTICS
 
 # What a reader asks first comes first. Each name stands for the measures after it that exist.
@@ -27,7 +28,45 @@ _Y = {
     "throughput_per_gpu_steady": ("total", "output", "input"),
     "goodput": ("",),
     "request_rate": ("",),
+    "cost": ("total", "output", "input"),
+    "power": ("joules_per_output_token", "joules_per_total_token", "avg_power_w"),
 }
+
+
+class Extra(NamedTuple):
+    """A measure that no replay gives: it follows from prices, or came with imported telemetry."""
+
+    title: str
+    unit: str
+    better: Better | None
+    formula: str
+    source: str
+    pitfalls: str
+
+
+_ENERGY = "Only where power was recorded over the measured window; no value is drawn where it was not."
+EXTRA = {
+    **{
+        f"cost.{part}": Extra(
+            f"Cost per million {part} tokens" if part != "total" else "Cost per million tokens",
+            "$/Mtok",
+            "lower",
+            f"price of a GPU-hour x 10^6 / (3600 x {part} tokens per second and GPU)",
+            "prices of the settings file, by runner or GPU",
+            "The price is the reader's own: two servers with other prices draw other curves.",
+        )
+        for part in ("total", "output", "input")
+    },
+    "power.joules_per_output_token": Extra("Energy per output token", "J/tok", "lower", "energy of all GPUs over the window / output tokens", "GPU power log", _ENERGY),
+    "power.joules_per_total_token": Extra("Energy per token", "J/tok", "lower", "energy of all GPUs over the window / input and output tokens", "GPU power log", _ENERGY),
+    "power.avg_power_w": Extra("Power per GPU", "W/GPU", "lower", "energy of all GPUs over the window / window / GPUs", "GPU power log", _ENERGY),
+}  # fmt: skip
+
+
+def axis_of(key: str) -> Axis:
+    """The axis of a measure that charts know. Raises InputError for another one."""
+    extra = EXTRA.get(key)
+    return Axis(key, extra.unit, extra.better) if extra else axis(key)
 _HEADLINE = ("ttft.p50", "e2e_latency.p50", "tpot.p50", "server_cache_hit", "error_rate", "itl.p50")
 _COLUMNS = ("ttft.p50", "e2e_latency.p50", "server_cache_hit")
 _KEPT = frozenset({"mean", "p50", "p90", "p99", "max"})  # of a distribution; the run folder holds the others
@@ -38,6 +77,12 @@ class Offered(NamedTuple):
 
     x: tuple[str, ...]
     y: tuple[str, ...]
+
+
+def drawable() -> frozenset[str]:
+    """Every measure that may be an axis, a column or a headline of a chart."""
+    pairs = [f"{metric}.{part}" if part else metric for offer in (_X, _Y) for metric, parts in offer.items() for part in parts]
+    return frozenset({*pairs, *_HEADLINE, *_COLUMNS})
 
 
 def measures(points: Iterable[Point]) -> dict[str, str]:
@@ -84,6 +129,10 @@ def describe(key: str, unit: str = "") -> dict[str, Any]:
     `said`: inside a sentence.
     """
     metric, part = key.partition(".")[0], _part(key)
+    extra = EXTRA.get(key)
+    if extra is not None:
+        words = {"metric": metric, "title": extra.title, "part": "", "name": extra.title, "stat": "", "label": extra.title}
+        return {**words, "said": _lower(extra.title), **extra._asdict()}
     about = METRICS.get(metric)
     title = about.title if about else metric.replace("_", " ")
     word = "median" if part == "p50" else part

@@ -68,7 +68,22 @@ def templates() -> jinja2.Environment:
     import jinja2
 
     loader = jinja2.FunctionLoader(asset)
-    return jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
+    made = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
+    made.filters |= {"signed": signed, "figure": figure}
+    return made
+
+
+def figure(value: float) -> str:
+    """Grouped thousands, up to four significant places, a true minus."""
+    size = abs(value)
+    places = 0 if size >= 1000 or value == int(value) else 1 if size >= 100 else 2 if size >= 1 else 3
+    text = f"{value:,.{places}f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text).replace("-", "−")
+
+
+def signed(share: float) -> str:
+    """A relative change as people read it: `+5.7 %`, `−0.4 %`."""
+    return f"{100 * share:+.1f} %".replace("-", "−")
 
 
 def _joined(text: str) -> str:

@@ -19,7 +19,6 @@ from ridgeline.core.point import Point
 from ridgeline.publish.charts import axes, slots
 from ridgeline.publish.charts.words import heading, plain
 from ridgeline.results.frontier import Exclusion, frontier
-from ridgeline.results.metrics import axis
 from ridgeline.results.runfolder import Failure, RunHeader
 
 SIGNIFICANT = 7  # digits kept of a value: far below any noise, and a third of the file's size
@@ -74,7 +73,7 @@ def fronts(points: Sequence[Point], offered: axes.Offered) -> dict[str, Any]:
     found = {}
     for x in offered.x:
         for y in offered.y:
-            answer = frontier(points, axis(x), axis(y), mix_sources=True)
+            answer = frontier(points, axes.axis_of(x), axes.axis_of(y), mix_sources=True)
             witness = answer.dominated_by
             found[f"{x}|{y}"] = {
                 "lines": [[at[id] for id in series.frontier] for series in answer.series if series.frontier],

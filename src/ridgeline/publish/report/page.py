@@ -23,9 +23,9 @@ from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.core.point import Point, Source
 from ridgeline.publish.charts import bundle
 from ridgeline.publish.charts.data import packed, page_data
-from ridgeline.publish.report.picture import number, picture
 from ridgeline.publish.charts.tokens import colours
 from ridgeline.publish.charts.words import heading, plain
+from ridgeline.publish.report.picture import number, picture
 from ridgeline.results.frontier import Exclusion
 from ridgeline.results.runfolder import Failure, RunFolder, RunHeader
 
@@ -126,8 +126,7 @@ def safe_json(data: object) -> str:
 
 @cache
 def _template() -> jinja2.Template:
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=False)
-    return environment.from_string(bundle.asset("report.html"))
+    return bundle.templates().get_template("report.html")
 
 
 def _hash(text: str) -> str:

@@ -93,12 +93,7 @@ def _ticks(top: float, count: int) -> list[float]:
     return [round(step * k, 12) for k in range(int(top / step + 1e-9) + 1)]
 
 
-def number(value: float) -> str:
-    """Grouped thousands, up to four significant places, a true minus."""
-    size = abs(value)
-    places = 0 if size >= 1000 or value == int(value) else 1 if size >= 100 else 2 if size >= 1 else 3
-    text = f"{value:,.{places}f}"
-    return (text.rstrip("0").rstrip(".") if "." in text else text).replace("-", "−")
+number = bundle.figure
 
 
 def _tick(value: float, top: float) -> str:

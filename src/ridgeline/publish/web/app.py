@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -18,6 +20,23 @@ from ridgeline.publish.web.answers import Memory, encode
 from ridgeline.publish.web.data import Library
 from ridgeline.publish.web.safety import Access, Guard
 
+if TYPE_CHECKING:
+    from ridgeline.plan.checks.report import CellReport
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """What the server was started with beside results. `prices`: US dollars per GPU-hour of a runner; `configs`: name to
+    file of search spaces; `check`: config files to a report for each cell; `traces`: name to file or folder;
+    `changelogs`, `gates`: name to file."""
+
+    prices: Callable[[str], float | None] | None = None
+    configs: Mapping[str, Path] = field(default_factory=dict)
+    check: Callable[[Sequence[Path]], Sequence[CellReport]] | None = None
+    traces: Mapping[str, Path] = field(default_factory=dict)
+    changelogs: Mapping[str, Path] = field(default_factory=dict)
+    gates: Mapping[str, Path] = field(default_factory=dict)
+
 
 @dataclass
 class Context:
@@ -26,7 +45,7 @@ class Context:
     library: Library
     access: Access = field(default_factory=Access)
     memory: Memory = field(default_factory=Memory)
-    extras: dict[str, Any] = field(default_factory=dict)  # what single pages were given: traces, configs, a repository
+    given: Given = field(default_factory=Given)
 
 
 def create_app(context: Context) -> Guard:

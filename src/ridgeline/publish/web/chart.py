@@ -8,21 +8,22 @@ the drawing, and counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ridgeline.core.point import Point, Validity
+from ridgeline.core.point import Measure, Point, Validity
 from ridgeline.publish.charts import axes, slots
+from ridgeline.publish.charts.axes import axis_of
 from ridgeline.publish.charts.data import absent_row, fronts, packed, row, subject_of
 from ridgeline.publish.web.data import Chart, Holding, Library, Run, Subject
 from ridgeline.publish.web.memory import by_subject, charts_of
 from ridgeline.publish.web.question import Question
 from ridgeline.results.frontier import Frontier, frontier
-from ridgeline.results.metrics import axis
 
+Prices = Callable[[str], float | None]  # runner to US dollars per GPU-hour
 MARKS = 2500  # more than that on one plot is ink
 _GRID = (400, 260)  # spots of a plot of usual size: a dominated mark covers about one
 
@@ -42,7 +43,7 @@ class Asked:
     notices: tuple[str, ...]
 
 
-def settle(library: Library, question: Question) -> Asked:
+def settle(library: Library, question: Question, prices: Prices | None = None) -> Asked:
     """Decide what a question leaves open; what it asks in vain becomes a notice."""
     notices: list[str] = []
     channels = library.channels()
@@ -61,7 +62,7 @@ def settle(library: Library, question: Question) -> Asked:
     official: Sequence[Point] = ()
     if subject:
         official = holding.latest(subject) if grouped is None else grouped[subject]
-    points = (*official, *laid)
+    points = priced((*official, *laid), prices)
     offered = axes.offered(points)
     usual = axes.usual(points)
     x, y = usual["x"], usual["y"]
@@ -73,11 +74,34 @@ def settle(library: Library, question: Question) -> Asked:
     return Asked(holding, subject, charts, points, x, y, offered, names, tuple(notices))
 
 
+def priced(points: tuple[Point, ...], prices: Prices | None) -> tuple[Point, ...]:
+    """Points with what they cost, where prices are known: US dollars per million tokens."""
+    if prices is None:
+        return points
+    return tuple(replace(point, measures={**point.measures, **_costs(point, prices)}) for point in points)
+
+
+def _costs(point: Point, prices: Prices) -> dict[str, Measure]:
+    runner = str(point.facts.get("runner") or point.facts.get("hardware") or "")
+    price = prices(runner)
+    found = {}
+    for part in ("total", "output", "input"):
+        speed = point.measures.get(f"throughput_per_gpu.{part}")
+        if price is None:
+            measure = Measure(None, "$/Mtok", reason=f"no price of a GPU-hour is given for {runner or 'its runner'}")
+        elif speed is None or not speed.value:
+            measure = Measure(None, "$/Mtok", reason=(speed.reason if speed else None) or "no such throughput")
+        else:
+            measure = Measure(price * 1e6 / (3600 * speed.value), "$/Mtok", speed.n)
+        found[f"cost.{part}"] = measure
+    return found
+
+
 def answer(asked: Asked) -> Frontier | None:
     """The frontier of a settled question: every source in its own series, each laid-over run in series of its own."""
     if asked.x is None or asked.y is None:
         return None
-    return frontier(asked.points, axis(asked.x), axis(asked.y), mix_sources=True)
+    return frontier(asked.points, axis_of(asked.x), axis_of(asked.y), mix_sources=True)
 
 
 def chart(asked: Asked, question: Question) -> dict[str, Any]:
@@ -143,7 +167,7 @@ def thinned(points: tuple[Point, ...], x: str, y: str, most: int = MARKS) -> Thi
     the others one for each series and spot of the plot."""
     if len(points) <= most:
         return Thinned(points, 0)
-    answer = frontier(points, axis(x), axis(y), mix_sources=True)
+    answer = frontier(points, axis_of(x), axis_of(y), mix_sources=True)
     plain = answer.dominated_by
     behind = [at for at, point in enumerate(points) if point.id in plain]
     columns = [np.array([points[at].value(key) for at in behind], dtype=np.float64) for key in (x, y)]

@@ -26,6 +26,7 @@ from ridgeline.publish.web.memory import Held, MemoryShelf, Snapshot, held
 from ridgeline.results import formats
 from ridgeline.results.frontier import Exclusion
 from ridgeline.results.runfolder import Failure, RunFolder
+from ridgeline.sweep import live
 
 LOOK_AGAIN_S = 0.5  # a listing is believed for so long
 _KNOWN = frozenset({"cell", "point", "deployment"})
@@ -86,7 +87,7 @@ class FolderShelf(MemoryShelf):
                 if (path / part).is_dir():
                     names = sorted(entry.name for entry in os.scandir(path / part) if not entry.name.startswith("."))
                     digest.update("\0".join(names).encode() + b"\1")
-            digest.update(_stamp(path / ".live" / "now.json").encode())
+            digest.update(_stamp(path / live.LIVE / live.STATE).encode())
         self._seen = (time.monotonic(), digest.hexdigest(), found)
         return self._seen[1]
 
@@ -174,16 +175,22 @@ def _live(path: Path) -> bool:
 
 
 def _now(path: Path) -> Now:
-    live = path / ".live"
-    names = sorted(entry.name for entry in live.iterdir() if entry.is_dir()) if live.is_dir() else []
-    try:
-        said = msgspec.json.decode((live / "now.json").read_bytes(), type=dict[str, Any])
-    except (FileNotFoundError, msgspec.DecodeError):  # not written, or being written
-        said = {}
+    """Where the sweep is, from what it writes down as it goes."""
+    state = live.read_state(path) or {}
+    cells = state.get("cells", [])
+    under_way = [cell for cell in cells if cell["state"] not in ("waiting", "done", "failed", "skip")]
+    settled = sum(cell["state"] in ("done", "failed", "skip") for cell in cells)
     return Now(
-        cells=tuple(names),
-        text=str(said.get("text", "")),
-        index=said.get("index"),
-        total=said.get("total"),
-        since=said.get("since"),
+        cells=tuple(str(cell["name"]) for cell in under_way),
+        text="; ".join(map(_step, under_way)),
+        index=settled if cells else None,
+        total=len(cells) or None,
     )
+
+
+def _step(cell: dict[str, Any]) -> str:
+    progress = cell.get("progress")
+    text = f"{cell['name']}: {cell['state']}"
+    if cell["state"] in ("replay", "progress") and progress:
+        text = f"{cell['name']}: {progress['phase']}, {progress['done']:,} requests done, {progress['in_flight']} in flight"
+    return text

@@ -81,10 +81,11 @@ class Snapshot:
 
     @cached_property
     def latest(self) -> Mapping[Subject, tuple[Point, ...]]:
-        """Runs are never stitched: the newest run that measured a line (of one source) gives all of that line."""
+        """Runs are never stitched: the newest run that measured a line (of one source) gives all of that line. A run
+        that still goes on gives only the lines that no finished one has, so that no line is half a line."""
         taken: set[tuple[str, str]] = set()
         found: dict[Subject, list[Point]] = {}
-        for one in self.held:
+        for one in sorted(self.held, key=lambda one: one.run.live is not None):
             for point in one.points:
                 if (point.line, point.series) not in taken:
                     found.setdefault(subject_of(point), []).append(point)

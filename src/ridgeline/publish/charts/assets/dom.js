@@ -2,7 +2,7 @@
    attribute, so a hostile name in the data stays a name. Styles go through classes or CSSOM (the page's policy refuses
    style attributes). */
 const SVG = 'http://www.w3.org/2000/svg';
-const SVG_TAGS = new Set(['svg', 'g', 'path', 'line', 'rect', 'text', 'tspan', 'defs', 'pattern']);
+const SVG_TAGS = new Set(['svg', 'g', 'path', 'line', 'rect', 'text', 'tspan', 'defs', 'pattern', 'circle']);
 
 export const one = (selector, root = document) => root.querySelector(selector);
 export const all = (selector, root = document) => [...root.querySelectorAll(selector)];

@@ -1,5 +1,5 @@
 """Routes, one module a page with the interface behind it."""
 
-from ridgeline.publish.web.routes import frontier, points, runs, system
+from ridgeline.publish.web.routes import compare, data, frontier, gates, plan, points, runs, system, traces
 
-ROUTERS = (system.router, frontier.router, points.router, runs.router)
+ROUTERS = (system.router, frontier.router, points.router, runs.router, data.router, compare.router, plan.router, gates.router, traces.router)

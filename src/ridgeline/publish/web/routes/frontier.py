@@ -26,7 +26,7 @@ router = APIRouter()
 def get_page(request: Request) -> Response:
     context = context_of(request)
     question, notices = decode(request.query_params.multi_items())
-    asked = chart.settle(context.library, question)
+    asked = chart.settle(context.library, question, context.given.prices)
     page_data = _chart(question, asked)
     holding = asked.holding
     words = _words(page_data)
@@ -62,7 +62,7 @@ def get_chart(request: Request) -> Response:
     page and may change; `frontier` is the stable answer."""
     context = context_of(request)
     question, notices = decode(request.query_params.multi_items())
-    asked = chart.settle(context.library, question)
+    asked = chart.settle(context.library, question, context.given.prices)
 
     def make() -> bytes:
         data = _chart(question, asked)
@@ -89,7 +89,7 @@ def get_frontier(
     question, notices = decode(request.query_params.multi_items())
 
     def make() -> bytes:
-        asked = chart.settle(context.library, question)
+        asked = chart.settle(context.library, question, context.given.prices)
         return encode(frontier_answer(asked, [*notices, *asked.notices]))
 
     version = context.library.version()

@@ -1,0 +1,228 @@
+"""SQL over what is shown, read-only by construction.
+
+In: one statement. Out: rows, or DuckDB's words for what is wrong with it. The database is in memory and holds copies:
+`runs`, `points`, `measures` of the asked channel, and views over the Parquet files of requests. It can open those files
+and nothing else, cannot be configured, and runs one SELECT at a time with bounds on time, rows and memory. Nothing that
+a statement does can reach the store.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+import pyarrow as pa
+
+from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
+from ridgeline.core.point import Point
+from ridgeline.publish.web.data import Holding, Run
+
+SECONDS = 5.0
+ROWS = 2000
+MEMORY = "512MB"
+CHARACTERS = 20_000  # of a statement
+CELL_CHARACTERS = 4000
+FILES = 2000  # of requests that are opened
+_ALLOWED = ("SELECT", "EXPLAIN")
+AT_ONCE = 2  # statements; others wait for their turn, and not for long
+_TURNS = threading.BoundedSemaphore(AT_ONCE)
+SCHEMA = {
+    "runs": "id, name, channel, started_at, last_worked_on, points, failed, sources",
+    "points": "id, run, name, line, series, model, scenario, hardware, framework, precision, arm, source, validity, "
+    "concurrency, gpus, measured_at, reasons",
+    "measures": "point, measure, value, unit, n, reason (value is null where it was not measured, never 0)",
+    "requests": "one row a request of every point that stored them; point, and the columns of records.parquet",
+}
+EXAMPLES = {
+    "Best output throughput of each series": "SELECT series, max(value) AS best, any_value(unit) AS unit\n"
+    "FROM measures JOIN points ON points.id = measures.point\n"
+    "WHERE measure = 'throughput_per_gpu.output' AND validity IN ('valid', 'unproven')\n"
+    "GROUP BY series ORDER BY best DESC",
+    "What was not measured, and why": "SELECT reason, count(*) AS times FROM measures WHERE value IS NULL\n"
+    "GROUP BY reason ORDER BY times DESC LIMIT 20",
+    "Slowest first tokens": "SELECT point, request_id, session_id, (first_token_ns - sent_ns) / 1e9 AS ttft_s\n"
+    "FROM requests WHERE outcome = 'ok' ORDER BY ttft_s DESC LIMIT 20",
+}
+
+
+class Answer(NamedTuple):
+    """`more`: there were more rows than the bound."""
+
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    more: bool
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What a statement may ask, as Arrow tables, and the request files it may open."""
+
+    runs: pa.Table
+    points: pa.Table
+    measures: pa.Table
+    requests: tuple[tuple[str, Path], ...]  # point's address, file
+
+
+def tables(holding: Holding) -> Tables:
+    """Copies of a channel's runs, points and measures."""
+    points: list[tuple[Run, Point]] = [(run, point) for run in holding.runs for point in holding.points(run.id)]
+    return Tables(_runs(holding), _points(points), _measures(points), _requests(holding, points))
+
+
+def ask(tables: Tables, sql: str, *, seconds: float = SECONDS, rows: int = ROWS) -> Answer:
+    """The answer to one statement. Raises InputError for what is not one SELECT, for wrong SQL, and when the time is up."""
+    if len(sql) > CHARACTERS:
+        raise InputError([Problem(f"has {len(sql):,} characters; {CHARACTERS:,} are read", key="q")])
+    if not _TURNS.acquire(timeout=seconds):
+        raise EnvironmentFailed("other statements are being answered", hint="ask again in a moment")
+    try:
+        return _ask(tables, sql, seconds, rows)
+    finally:
+        _TURNS.release()
+
+
+def _ask(tables: Tables, sql: str, seconds: float, rows: int) -> Answer:
+    began = time.monotonic()
+    with duckdb.connect(":memory:", config={"threads": 1, "memory_limit": MEMORY}) as connection:
+        _fill(connection, tables)
+        _only_select(connection, sql)
+        _lock(connection, [file for _, file in tables.requests])
+        late = threading.Event()
+
+        def stop() -> None:
+            late.set()
+            connection.interrupt()
+
+        timer = threading.Timer(seconds, stop)
+        timer.start()
+        try:
+            result = connection.execute(sql)
+            columns = tuple(str(item[0]) for item in result.description or ())
+            types = tuple(str(item[1]) for item in result.description or ())
+            found = result.fetchmany(rows + 1)
+        except duckdb.Error as error:
+            said = f"stopped after {seconds:g} s" if late.is_set() else f"DuckDB says: {str(error).strip()}"
+            hint = "ask for fewer rows, or copy the store and ask there" if late.is_set() else None
+            raise InputError([Problem(said, key="q", hint=hint)]) from error
+        finally:
+            timer.cancel()
+    plain = tuple(tuple(_plain(value) for value in row) for row in found[:rows])
+    return Answer(columns, types, plain, len(found) > rows, time.monotonic() - began)
+
+
+def _fill(connection: duckdb.DuckDBPyConnection, tables: Tables) -> None:
+    for name in ("runs", "points", "measures"):
+        connection.register(f"_{name}", getattr(tables, name))
+        connection.execute(f"CREATE TABLE {name} AS SELECT * FROM _{name}")
+        connection.unregister(f"_{name}")
+    connection.register("_files", pa.table({"file": [str(f) for _, f in tables.requests], "point": [p for p, _ in tables.requests]}))
+    connection.execute("CREATE TABLE _request_files AS SELECT * FROM _files")
+    connection.unregister("_files")
+    if tables.requests:
+        listed = ", ".join(_quoted(str(file)) for _, file in tables.requests)
+        connection.execute(
+            "CREATE VIEW requests AS SELECT f.point, r.* EXCLUDE (filename) FROM read_parquet("
+            f"[{listed}], filename = true, union_by_name = true) r JOIN _request_files f ON f.file = r.filename"
+        )
+
+
+def _only_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    try:
+        statements = connection.extract_statements(sql)
+    except duckdb.Error as error:
+        raise InputError([Problem(f"DuckDB says: {str(error).strip()}", key="q")]) from error
+    kinds = [str(statement.type).rsplit(".", 1)[-1] for statement in statements]
+    if len(kinds) != 1 or kinds[0] not in _ALLOWED:
+        said = f"{len(kinds)} statements" if len(kinds) != 1 else f"a statement of kind {kinds[0]}"
+        raise InputError([Problem(f"this is {said}; one SELECT is answered", key="q")])
+
+
+def _lock(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:
+    """From here on nothing but the named files can be opened, nothing loaded or attached, and nothing of this changed."""
+    listed = ", ".join(_quoted(str(file)) for file in files)
+    connection.execute(f"SET allowed_paths = [{listed}]")
+    connection.execute("SET temp_directory = ''")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: no NaN, no bytes, nothing endless."""
+    if isinstance(value, float):
+        return value if value == value and abs(value) != float("inf") else str(value)
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, decimal.Decimal):
+        return float(value)
+    if isinstance(value, (datetime.date, datetime.datetime, datetime.time)):
+        return value.isoformat()
+    text = str(value)
+    return text if len(text) <= CELL_CHARACTERS else f"{text[:CELL_CHARACTERS]} ..."
+
+
+def _runs(holding: Holding) -> pa.Table:
+    rows = [
+        (run.id, run.name, holding.channel, run.header.created_at, run.when, run.n, run.failed, ", ".join(run.sources))
+        for run in holding.runs
+    ]
+    names = ("id", "name", "channel", "started_at", "last_worked_on", "points", "failed", "sources")
+    kinds = (*[pa.string()] * 5, pa.int64(), pa.int64(), pa.string())
+    return _table(names, kinds, rows)
+
+
+def _points(points: Iterable[tuple[Run, Point]]) -> pa.Table:
+    facts = ("model", "scenario_name", "hardware", "framework", "precision", "arm")
+    rows = [
+        (
+            point.id, run.id, point.name, point.line, point.series,
+            *(None if (value := point.facts.get(fact)) is None else str(value) for fact in facts),
+            str(point.source), str(point.validity), point.concurrency, point.gpus, point.measured_at,
+            "; ".join(point.reasons),
+        )
+        for run, point in points
+    ]  # fmt: skip
+    names = (
+        "id", "run", "name", "line", "series", "model", "scenario", "hardware", "framework", "precision", "arm",
+        "source", "validity", "concurrency", "gpus", "measured_at", "reasons",
+    )  # fmt: skip
+    kinds = (*[pa.string()] * 13, pa.int64(), pa.int64(), pa.string(), pa.string())
+    return _table(names, kinds, rows)
+
+
+def _measures(points: Iterable[tuple[Run, Point]]) -> pa.Table:
+    rows = [
+        (point.id, name, measure.value, measure.unit, measure.n, measure.reason)
+        for _, point in points
+        for name, measure in point.measures.items()
+    ]
+    kinds = (pa.string(), pa.string(), pa.float64(), pa.string(), pa.int64(), pa.string())
+    return _table(("point", "measure", "value", "unit", "n", "reason"), kinds, rows)
+
+
+def _requests(holding: Holding, points: Iterable[tuple[Run, Point]]) -> tuple[tuple[str, Path], ...]:
+    found: list[tuple[str, Path]] = []
+    for _, point in points:
+        for shelf in holding.shelves:
+            file = shelf.files(point.id).records
+            if file is not None and len(found) < FILES:
+                found.append((point.id, file))
+    return tuple(found)
+
+
+def _table(names: Sequence[str], kinds: Sequence[pa.DataType], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    arrays = [pa.array(column, type=kind) for column, kind in zip(columns, kinds, strict=True)]
+    return pa.Table.from_arrays(arrays, names=list(names))

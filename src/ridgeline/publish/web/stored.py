@@ -1,0 +1,211 @@
+"""A store's channels as shelves: asked for what a page shows, chart by chart; nothing is read ahead.
+
+In: an open store. Out: shelves. A store may hold a hundred thousand points, so a chart's points come with the measures
+that charts use and no others; a whole point is read when one is looked at. What was read is kept for its version.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import msgspec
+from sqlalchemy import func, select
+
+from ridgeline.core.deployment import Deployment
+from ridgeline.core.errors import InputError
+from ridgeline.core.point import Caution, Measure, Point, Source, Validity
+from ridgeline.publish.charts import axes, slots
+from ridgeline.publish.charts.data import said
+from ridgeline.publish.web.data import CHANNELS, Channel, Chart, Files, Run, Subject
+from ridgeline.results.frontier import Exclusion
+from ridgeline.results.runfolder import Failure, RunHeader
+from ridgeline.results.store import Store
+from ridgeline.results.store import tables as t
+
+KEPT = 64  # charts and runs in memory for a channel
+_T = TypeVar("_T")
+
+
+class _Body(msgspec.Struct):
+    """A stored point without its measures' insides: those that no chart asks for are passed over."""
+
+    run_key: str
+    cell_fingerprint: str
+    name: str
+    line: str
+    series: str
+    source: Source
+    concurrency: int
+    gpus: int
+    facts: dict[str, Any]
+    measures: dict[str, msgspec.Raw]
+    validity: Validity = Validity.VALID
+    reasons: tuple[str, ...] = ()
+    cautions: tuple[Caution, ...] = ()
+    measured_at: str | None = None
+    attempt: int = 1
+    provenance: dict[str, Any] = {}
+
+
+_DECODER = msgspec.json.Decoder(_Body)
+_MEASURE = msgspec.json.Decoder(Measure)
+
+
+def slim(body: str | bytes, id: str, wanted: frozenset[str]) -> Point:
+    """A point with the measures that are `wanted`."""
+    found = _DECODER.decode(body)
+    measures = {name: _MEASURE.decode(raw) for name, raw in found.measures.items() if name in wanted}
+    fields = {name: getattr(found, name) for name in _Body.__struct_fields__ if name != "measures"}
+    return Point(id=id, measures=measures, **fields)
+
+
+def shelves_of(target: str) -> list[StoreShelf]:
+    """One shelf a channel of the store at `target`."""
+    store = Store.open(target)
+    return [StoreShelf(store, channel) for channel in CHANNELS]
+
+
+class StoreShelf:
+    """One channel of a store."""
+
+    def __init__(self, store: Store, channel: Channel) -> None:
+        self.channel: Channel = channel
+        self.store = store
+        self._kept: OrderedDict[tuple[str, ...], Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def version(self) -> str:
+        return f"{self.channel}.{self.store.dataset_version()}"
+
+    def runs(self) -> Sequence[Run]:
+        return self._keep(("runs",), self._runs)
+
+    def charts(self) -> Sequence[Chart]:
+        return self._keep(("charts",), self._charts)
+
+    def latest(self, subject: Subject) -> tuple[Point, ...]:
+        return self._keep(("latest", *subject), lambda: self._latest(subject))
+
+    def points(self, run: str) -> tuple[Point, ...]:
+        return self._keep(("points", run), lambda: self.store.points(run=run) if run in self._ids() else ())
+
+    def failures(self, run: str) -> tuple[Failure | Exclusion, ...]:
+        if run not in self._ids():
+            return ()
+        found = self._keep(("failures", run), lambda: self.store.failures(run))
+        return tuple(msgspec.convert(one, Failure) for one in found)
+
+    def find(self, address: str) -> tuple[Run, Point] | None:
+        found = self._describe(address)
+        if found is None:
+            return None
+        run = self._by_id().get(found["run"]["id"])
+        if run is None:
+            return None
+        told = {f"found.{name}": value for name, value in found["found"].items()}
+        point = msgspec.convert({**found["point"], "id": address}, Point)
+        return run, replace(point, provenance={**point.provenance, **told})
+
+    def files(self, address: str) -> Files:
+        found = self._describe(address)
+        if found is None:
+            return Files()
+        documents = dict(found["documents"])
+        deployment = documents.pop("deployment", None)
+        return Files(
+            deployment=msgspec.convert(deployment, Deployment) if deployment else None,
+            records=self.store.request_file(address, "records"),
+            samples=self.store.request_file(address, "samples"),
+            documents=documents,
+        )
+
+    def changelog(self) -> Sequence[Mapping[str, Any]]:
+        ids = self._ids()
+        return [entry for entry in self._keep(("changelog",), self.store.changelog) if entry["run"] in ids]
+
+    # Reading
+
+    def _runs(self) -> tuple[Run, ...]:
+        return tuple(
+            Run(
+                id=row["id"],
+                name=row["name"] or row["id"],
+                header=RunHeader(name=row["name"] or row["id"], created_at=row["started_at"] or ""),
+                n=row["points"],
+                failed=row["failures"],
+                sources=tuple(row["sources"]),
+                when=max(filter(None, (row["measured_at"], row["started_at"], row["first_imported_at"])), default=""),
+                url=row["url"],
+                format="" if row["origin"] == "ridgeline" else row["origin"],
+            )
+            for row in self.store.runs(self.channel)
+        )
+
+    def _charts(self) -> tuple[Chart, ...]:
+        """From counts by series, and one point of each series for its words and its colour."""
+        p = t.latest_points.c
+        grouped = (
+            select(p.model, p.scenario, func.count().label("n"), func.min(p.no).label("first"))
+            .where(p.channel == self.channel)
+            .group_by(p.model, p.scenario, p.series)
+        )
+        with self.store.database.reading() as connection:
+            rows = connection.execute(grouped).tuples().all()
+            numbers = [row[3] for row in rows]
+            bodies: dict[int, tuple[str, str]] = {}
+            for at in range(0, len(numbers), 500):
+                query = select(t.points.c.no, t.points.c.id, t.points.c.body)
+                for no, id, body in connection.execute(query.where(t.points.c.no.in_(numbers[at : at + 500]))).tuples():
+                    bodies[no] = (id, body)
+        found: dict[Subject, list[tuple[int, Point]]] = {}
+        for model, scenario, n, first in rows:
+            id, body = bodies[first]
+            found.setdefault((model, scenario), []).append((n, slim(body, id, frozenset())))
+        made = [
+            Chart(key, said(members[0][1]), sum(n for n, _ in members), tuple(slots.colour_key(p) for _, p in members))
+            for key, members in found.items()
+        ]
+        return tuple(sorted(made, key=lambda chart: (-chart.n, chart.subject)))
+
+    def _latest(self, subject: Subject) -> tuple[Point, ...]:
+        p = t.latest_points.c
+        query = (
+            select(p.id, p.body)
+            .where(p.channel == self.channel, p.model == subject[0], p.scenario == subject[1])
+            .order_by(p.line, p.concurrency, p.id)
+        )
+        wanted = axes.drawable()
+        with self.store.database.reading() as connection:
+            rows = connection.execute(query).tuples().all()
+        return tuple(slim(body, id, wanted) for id, body in rows)
+
+    def _describe(self, address: str) -> dict[str, Any] | None:
+        try:
+            return self._keep(("point", address), lambda: self.store.describe(address))
+        except InputError:
+            return None
+
+    def _by_id(self) -> dict[str, Run]:
+        return {run.id: run for run in self.runs()}
+
+    def _ids(self) -> frozenset[str]:
+        return frozenset(self._by_id())
+
+    def _keep(self, key: tuple[str, ...], make: Callable[[], _T]) -> _T:
+        """The answer for this version, made once; the least used ones are forgotten."""
+        full = (str(self.store.dataset_version()), *key)
+        with self._lock:
+            if full in self._kept:
+                self._kept.move_to_end(full)
+                found: _T = self._kept[full]
+                return found
+        made = make()
+        with self._lock:
+            self._kept[full] = made
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return made
