@@ -36,6 +36,14 @@ def serve(
         list[Path] | None,
         typer.Option(help="an unofficial run to be laid over: a run folder or a result file; repeatable"),
     ] = None,
+    config: Annotated[list[Path] | None, typer.Option(help="a search space for the plan page; repeatable")] = None,
+    trace: Annotated[
+        list[Path] | None, typer.Option(help="recorded sessions for the traces page; repeatable [the shipped ones]")
+    ] = None,
+    settings: Annotated[Path | None, typer.Option(help="ridgeline.yaml: fleets, models, waivers, prices")] = None,
+    runner_config: Annotated[Path | None, typer.Option(help="runners file, where host memory must be known")] = None,
+    changelog: Annotated[list[Path] | None, typer.Option(help="a benchmark changelog; repeatable")] = None,
+    gates: Annotated[Path | None, typer.Option(help="folder of stored gate judgements (JSON)")] = None,
     host: Annotated[
         str, typer.Option(help="address to listen on; other than the loopback needs a token")
     ] = "127.0.0.1",
