@@ -24,6 +24,7 @@ WRAPPERS = {
     "sudo",
     "timeout",
 }
+MOST_LIVE = 24  # handlers of different branches that are compared with the next one
 HANDLER_DEPTH = 4  # handlers that call functions that set handlers: enough for any script, and an end for hostile ones
 
 ENGINES = re.compile(
@@ -225,7 +226,7 @@ class Facts:
             for before in live:
                 if not exclusive(before.node, trap.node) and before.handler not in trap.handler:
                     pairs.append((before, trap))
-            live = [before for before in live if exclusive(before.node, trap.node)] + [trap]
+            live = [*(before for before in live if exclusive(before.node, trap.node)), trap][-MOST_LIVE:]
         return pairs
 
 

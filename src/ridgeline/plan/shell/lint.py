@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from ridgeline.core.finding import Finding, Verdict
 from ridgeline.core.where import Where
@@ -11,7 +12,8 @@ from ridgeline.plan.shell.rule import Rule
 from ridgeline.plan.shell.rules import hygiene, jobs, traps, variables
 from ridgeline.plan.shell.script import Script, parse
 
-MOST_BYTES = 256 * 1024  # launch scripts have at most some tens of KiB; what is larger is not one
+MOST_BYTES = 128 * 1024  # launch scripts have at most some tens of KiB; what is larger is not one
+MOST_HITS = 100  # of one rule: nobody reads more
 UNREAD = "L00"
 
 RULES: tuple[Rule, ...] = tuple(
@@ -28,7 +30,7 @@ def lint(source: bytes, file: str) -> list[Finding]:
     facts = Facts(script)
     found = [*_unparsed(script)]
     for rule in RULES:
-        for hit in rule.find(facts):
+        for hit in islice(rule.find(facts), MOST_HITS):
             found.append(
                 Finding(
                     rule.id,

@@ -175,9 +175,9 @@ EVALUATES = re.compile(r"EVAL_ONLY|RUN_EVAL")
 def synthetic_in_eval(facts: Facts) -> Iterator[Hit]:
     """Gated: under a condition that asks for the evaluation, or in a variable that such a condition changes."""
     changed = {item.name for item in facts.assignments if _asks_eval(item.node)}
-    for command in facts.commands:
-        if command.name == "unset" and _asks_eval(command.node):
-            changed |= set(command.args)
+    for node in facts.script.of("unset_command"):
+        if _asks_eval(node):
+            changed |= {child.text for child in node.children if child.kind in ("variable_name", "word")}
     for node in facts.script.of("string_content", "raw_string", "word", "variable_name", "heredoc_body"):
         if not SYNTHETIC.search(node.text) or _asks_eval(node):
             continue

@@ -38,12 +38,15 @@ def not_stopped(facts: Facts) -> Iterator[Hit]:
     text, foreign = facts.reached(last.handler)
     if foreign or any(word in text for word in ALL):
         return
-    named = names_in(text)
-    for _ in range(len(facts.assignments)):  # a list of PIDs in a list of PIDs: until nothing new is named
-        wider = named | {n for item in facts.assignments if item.name in named for n in names_in(item.value)}
-        if wider == named:
-            break
-        named = wider
+    named, queue = set(), list(names_in(text))
+    held: dict[str, set[str]] = {}
+    for item in facts.assignments:
+        held.setdefault(item.name, set()).update(names_in(item.value))
+    while queue:  # a list of PIDs, a list of such lists, ...
+        name = queue.pop()
+        if name not in named:
+            named.add(name)
+            queue += held.get(name, ())
     for name, node in facts.pid_names.items():
         if name not in named:
             where = f"the EXIT handler of line {last.node.line} (`{_short(last.handler)}`)"
@@ -105,10 +108,10 @@ RULES = (
         "A shell has one EXIT handler: setting another drops the first without a word. What the first was to stop "
         "outlives the run, with its memory and its ports.",
         "Write one handler that stops everything in reverse order, and set it once.",
-        "lmcache server --port 6000 &\nCACHE_PID=$!\ntrap 'kill \"$CACHE_PID\"' EXIT INT TERM\n"
+        'lmcache server --port "$CACHE_PORT" &\nCACHE_PID=$!\ntrap \'kill "$CACHE_PID"\' EXIT INT TERM\n'
         'vllm serve "$MODEL" &\nSERVER_PID=$!\ntrap \'kill "$SERVER_PID"\' EXIT INT TERM\n',
         "cleanup() { kill $SERVER_PID $CACHE_PID; }\ntrap cleanup EXIT INT TERM\n"
-        'lmcache server --port 6000 &\nCACHE_PID=$!\nvllm serve "$MODEL" &\nSERVER_PID=$!\n',
+        'lmcache server --port "$CACHE_PORT" &\nCACHE_PID=$!\nvllm serve "$MODEL" &\nSERVER_PID=$!\n',
         overwritten,
     ),
     Rule(
