@@ -108,20 +108,20 @@ def general_only(body: bytes, cuts: list[int], ending: Ending = Ending.COMPLETE,
 
 
 @given(STREAMS, st.lists(st.integers(0, 900), max_size=5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_the_quick_reader_says_what_the_general_one_says(body: bytes, cuts: list[int]) -> None:
     assert decode(body, cuts) == general_only(body, cuts)
     assert told(decode(body, cuts)) == told(decode(body, []))
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_broken_bytes_never_raise_and_splits_change_nothing(rng: random.Random) -> None:
     holds(mutated(rng), rng)
 
 
 @given(st.binary(max_size=200), st.sampled_from(list(Ending)))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_any_bytes_have_an_outcome(body: bytes, ending: Ending) -> None:
     assert decode(body, [], ending).outcome is not None
 

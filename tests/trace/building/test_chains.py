@@ -92,7 +92,7 @@ def recordings(draw: st.DrawFn) -> list[tuple[float, list[int], float | None, st
     return [(draw(times), ids, draw(durations), draw(st.sampled_from("mn"))) for ids in prompts]
 
 
-@settings(max_examples=80)
+@settings(max_examples=30)
 @given(recordings())
 def test_every_request_is_in_exactly_one_chain(rows: list[tuple[float, list[int], float | None, str]]) -> None:
     requests = [request(outer, t, ids, api_time=api, model=model) for outer, (t, ids, api, model) in enumerate(rows)]

@@ -130,7 +130,7 @@ def test_edges_reach_the_tree() -> None:
     assert build_session(trace(root)).root.turns[1].predecessors == (TurnKey(1, 0),)
 
 
-@settings(max_examples=80)
+@settings(max_examples=30)
 @given(st.lists(st.lists(st.integers(-1, 4), max_size=6), max_size=8), st.booleans())
 def test_hits_are_the_leading_blocks_seen_before(prompts: list[list[int]], far: bool) -> None:
     if far:

@@ -156,7 +156,7 @@ def test_both_clocks_of_subagents_are_told_apart(tmp_path: Path) -> None:
 lists = st.lists(st.lists(st.integers(0, 3), max_size=6), max_size=8)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(lists, st.sampled_from([(",", ":"), (", ", ": "), (" , ", " : ")]))
 def test_compact_ids_are_the_ids(prompts: list[list[int]], separators: tuple[str, str]) -> None:
     record = weka([call(k, ids) for k, ids in enumerate(prompts)])
