@@ -33,6 +33,7 @@ ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
     "PYTHONDONTWRITEBYTECODE": "",
+    "VLLM_SERVER_DEV_MODE": "1",  # lets the prefix cache be flushed between cells
 }
 
 

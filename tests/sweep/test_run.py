@@ -49,6 +49,7 @@ class FakeStart:
     speed: float
     on_step: Callable[[Any, str], None] = lambda kind, text: None
     on_progress: Callable[[Any], None] = lambda progress: None
+    on_start: Callable[[str, Any], None] = lambda service, phases: None
     served: int = 0
     usable: bool = True
     plan: dict[int, AttemptFailed] = field(default_factory=dict)

@@ -81,6 +81,11 @@ class Contained:
                 raise _CannotIsolate(value)
         return True
 
+    @property
+    def guardian_pid(self) -> int:
+        """The process that holds the service, as this machine counts; the service's own processes are below it."""
+        return self._guardian.pid
+
     def poll(self) -> int | None:
         """The exit status if it has ended, else None. Never blocks."""
         while self.exit_status is None and self._read(0.0):

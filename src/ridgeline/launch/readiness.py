@@ -75,7 +75,8 @@ def _request(port: int, method: str, path: str, body: dict[str, Any] | None = No
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=REQUEST_TIMEOUT_S)
     try:
         data = json.dumps(body).encode() if body is not None else None
-        connection.request(method, path, data, {"Content-Type": "application/json"} if data else {})
+        headers = {"Content-Type": "application/json", "X-Session-ID": "ridgeline-ready"} if data else {}
+        connection.request(method, path, data, headers)
         answer = connection.getresponse()
         text = answer.read()
         return answer.status, (

@@ -13,9 +13,12 @@ from types import TracebackType
 from ridgeline.core.deployment import Deployment, Service
 from ridgeline.core.errors import EnvironmentFailed, InputError
 from ridgeline.launch.contained import Contained
+from ridgeline.launch.phases import Phases
 from ridgeline.launch.ports import PortLeases
 from ridgeline.launch.readiness import wait_ready
 from ridgeline.launch.render import render_argv, render_env, render_files
+from ridgeline.launch.stall import stacks
+from ridgeline.launch.watch import STALL_S, StartWatch
 
 LAST_LINES = 12
 
@@ -51,6 +54,7 @@ class Running:
     process: Contained
     ports: Mapping[str, int]
     ready_s: float | None = None
+    phases: Phases | None = None
 
 
 @dataclass(slots=True)
@@ -60,6 +64,8 @@ class Supervisor:
     deployment: Deployment
     folder: Path  # logs and working folders of the services
     on_phase: Callable[[str, str], None] = lambda service, phase: None
+    on_start: Callable[[str, Phases], None] = lambda service, phases: None  # how far a service has come
+    stall_s: float = STALL_S  # a start in which nothing moves for so long is given up
     running: dict[str, Running] = field(default_factory=dict)
     _stack: ExitStack = field(default_factory=ExitStack)
     _stopped: bool = False
@@ -110,16 +116,27 @@ class Supervisor:
             self.on_phase(service.name, "ready")
 
     def _await_ready(self, running: Running) -> None:
+        name = running.service.name
         assert running.service.readiness is not None
+        watch = StartWatch(name, running.process, self.stall_s, lambda phases: self.on_start(name, phases))
+        running.phases = watch.phases
+
+        def alive() -> None:
+            self.check_alive()
+            watch.look()
+
         try:
             running.ready_s = wait_ready(
                 running.service.readiness,
                 next(iter(running.ports.values())),
                 endpoint=self.deployment.endpoint,
-                alive=self.check_alive,
+                alive=alive,
             )
         except EnvironmentFailed as error:
-            raise EnvironmentFailed(f"`{running.service.name}`: {error.message}", hint=error.hint) from error
+            if not watch.stacks_file.exists() and running.process.poll() is None:  # out of time, still there
+                watch.stacks_file.write_text(stacks(running.process.guardian_pid))
+            raise EnvironmentFailed(f"`{name}`: {error.message}", hint=error.hint) from error
+        watch.end()
 
     def check_alive(self) -> None:
         """Raise EnvironmentFailed when a service has ended, with its exit code and last log lines."""
@@ -154,7 +171,10 @@ class Supervisor:
 
     @property
     def logs(self) -> dict[str, Path]:
-        return {name: running.process.log for name, running in self.running.items()}
+        """Log of each service by its name, and stacks where a start hung (`NAME.stacks`)."""
+        found = {name: running.process.log for name, running in self.running.items()}
+        hung = {f"{name}.stacks": log.with_suffix(".stacks.txt") for name, log in found.items()}
+        return found | {name: path for name, path in hung.items() if path.exists()}
 
     def stop(self) -> None:
         """Stop in reverse order: SIGTERM, each service's grace, then force. Safe to call again."""

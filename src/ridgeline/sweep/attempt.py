@@ -16,6 +16,7 @@ from ridgeline.core.deployment import Deployment
 from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.core.record import Replay
 from ridgeline.launch.blame import Blame, blame
+from ridgeline.launch.phases import Phases
 from ridgeline.launch.supervisor import Supervisor, tail
 from ridgeline.replay.driver import ReplaySettings, run_replay
 from ridgeline.replay.endpoint import Endpoint
@@ -63,15 +64,16 @@ class EngineStart:
     on_step: Callable[[Kind, str], None] = lambda kind, text: None
     on_progress: Callable[[Progress], None] = lambda progress: None
     progress_s: float = 0.25
+    on_start: Callable[[str, Phases], None] = lambda service, phases: None
     served: int = 0  # cells replayed so far
     _supervisor: Supervisor = field(init=False)
 
     def __enter__(self) -> Self:
-        self._supervisor = Supervisor(self.deployment, self.folder, on_phase=self._phase)
+        self._supervisor = Supervisor(self.deployment, self.folder, on_phase=self._phase, on_start=self.on_start)
         try:
             self._supervisor.__enter__()
         except EnvironmentFailed as error:
-            layer = READY if "was not ready" in error.message else START
+            layer = READY if "was not ready" in error.message else START  # a start that hangs is an engine start
             raise self._failed(layer, error.message, error.hint) from error
         return self
 
@@ -94,6 +96,7 @@ class EngineStart:
         found: dict[str, object] = {
             "containment": self._supervisor.containment,
             "ready_s": {name: running.ready_s for name, running in self._supervisor.running.items()},
+            "phases": {name: r.phases.plain() for name, r in self._supervisor.running.items() if r.phases},
             "cache_before": cache,
             "served_before": self.served,
         }

@@ -57,9 +57,9 @@ class LiveState:
             state.setdefault("steps", []).append({"step": event.kind, "text": event.text, "at": now})
         self._write()
 
-    def phases(self, index: int, phases: Sequence[dict[str, Any]]) -> None:
-        """The start-up phases of the engine of the cell at `index` (from 1)."""
-        self._states[index - 1]["start"] = list(phases)
+    def phases(self, index: int, service: str, phases: Sequence[dict[str, Any]]) -> None:
+        """How far the start of a service has come, for the cell at `index` (from 1)."""
+        self._states[index - 1].setdefault("start", {})[service] = list(phases)
         self._write()
 
     def end(self) -> None:

@@ -172,6 +172,7 @@ class _Run:
                 live,
                 self.sweep.settings.speed,
                 on_step=lambda kind, text, at=index: self._tell(kind, at, text=text),  # type: ignore[misc]
+                on_start=lambda service, phases, at=index: self.live.phases(at, service, phases.plain()),  # type: ignore[misc]
             )
             try:
                 self._tell("begin", index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from ridgeline.core.deployment import Deployment, Item, Service
@@ -77,6 +78,16 @@ def test_a_first_turn_of_a_subagent_can_hit_what_its_tree_left() -> None:
     child = record(1, "child", 1000, 900, turn=0, hit=9, total=10)
     stranger = record(2, "other", 1000, 900, turn=0, tree=5, hit=9, total=10)
     assert reachable_hit([root, child, stranger]) == 9 / 30
+
+
+def test_what_was_cached_before_the_first_answer_was_left_by_somebody_else() -> None:
+    def sent(number: int, cached: int, at: int, end: int) -> Record:
+        return replace(record(number, str(number), 1000, cached, tree=number), sent_ns=at, end_ns=end)
+
+    clean = (sent(0, 0, 0, 50), sent(1, 0, 10, 60), sent(2, 900, 55, 80))
+    assert values(observed(point(), Replay(records=clean, phases=Phases()), "vllm"))["contamination"] == 0.0
+    met = (sent(0, 300, 0, 50), sent(1, 600, 10, 60), sent(2, 900, 55, 80))
+    assert values(observed(point(), Replay(records=met, phases=Phases()), "vllm"))["contamination"] == 0.3
 
 
 def test_hits_that_are_missing_because_the_pool_is_full_are_no_defect() -> None:

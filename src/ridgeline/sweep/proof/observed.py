@@ -19,7 +19,7 @@ from ridgeline.results.metrics.scrapes import Scrapes
 
 PARSER = "metrics/1"
 FULL_POOL = 0.9  # peak use above which missing prefixes may have been evicted, which is no defect
-RETURNS = 20  # fewer returning turns say nothing about affinity
+RETURNS = 10  # fewer returning turns say nothing about affinity
 SMALL_PROMPT = 512  # tokens: below, rounding to blocks hides whether a prefix was found
 _RANK = re.compile(r'(?:^|,)engine="([^"]*)"')
 STEPS = "ridgeline:emulator_decode_steps_total"
@@ -159,16 +159,17 @@ def _affinity(records: Sequence[Record], point: Point) -> Iterator[Evidence]:
 
 
 def _contamination(records: Sequence[Record]) -> Iterator[Evidence]:
-    """Share of the first prompt of each session tree that was cached before it came. Markers make trees differ from
-    their first token on, so anything but zero was left by somebody else."""
-    first: dict[int, Record] = {}
-    for record in sorted(records, key=lambda r: (r.sent_ns or 0, r.request_id)):
-        first.setdefault(record.tree, record)
-    known = [r for r in first.values() if r.outcome is Outcome.OK and r.prompt_tokens and r.cached_tokens is not None]
-    total = sum(record.prompt_tokens or 0 for record in known)
-    if total:
-        cached = sum(record.cached_tokens or 0 for record in known)
-        yield Evidence("contamination", cached / total, parser=f"usage/1 ({len(known)} trees)")
+    """Prompt tokens that were cached before this run had any answer, as a share of all that it measured. What is
+    cached then was left by somebody else; later hits may be the run's own, since sessions can share a beginning."""
+    answered = [r for r in records if r.outcome is Outcome.OK and r.prompt_tokens and r.sent_ns is not None]
+    first_end = min((r.end_ns for r in answered if r.end_ns is not None), default=None)
+    measured = sum(r.prompt_tokens or 0 for r in answered if r.phase == "profiling")
+    if first_end is None or not measured:
+        return
+    early = [r for r in answered if (r.sent_ns or 0) < first_end and r.cached_tokens is not None]
+    if early:
+        cached = sum(r.cached_tokens or 0 for r in early)
+        yield Evidence("contamination", cached / measured, parser=f"usage/1 ({len(early)} first requests)")
 
 
 def _graph_misses(scrapes: Scrapes, replay: Replay) -> Iterator[Evidence]:

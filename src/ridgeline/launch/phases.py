@@ -1,0 +1,115 @@
+"""How far a start has come, from the log as it grows: image, weights, load, compile, KV, capture, serving.
+
+In: pieces of a log with the time they were read (seconds of any clock). Out: phases with their times, how many of how
+many are done, and an estimate for the rest. Engines differ in words, not in phases; words are in the table below.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Mark(NamedTuple):
+    """A line that shows a phase; two groups are how many of how many."""
+
+    phase: str
+    pattern: re.Pattern[str]
+
+
+def _mark(phase: str, pattern: str) -> Mark:
+    return Mark(phase, re.compile(pattern))
+
+
+START = "start"
+
+MARKS: tuple[Mark, ...] = (
+    _mark("image", r"Pulling from|Pull complete|pyxis: importing|Extracting image|Unpacking"),
+    _mark("weights", r"checkpoint shards:\s+\d+%.*?(\d+)/(\d+)"),
+    _mark("weights", r"Starting to load model|Load weight begin|Downloading (?:shards|weights)"),
+    _mark("load", r"Loading weights took|Model loading took|Load weight end"),
+    _mark(
+        "compile", r"Dynamo bytecode transform|Compiling a graph|torch\.compile takes|Using cache directory.*compile"
+    ),
+    _mark("kv", r"Available KV cache memory|KV cache size:|KV Cache is allocated|max_total_num_tokens="),
+    _mark("capture", r"Capturing CUDA graphs.*?(\d+)/(\d+)"),
+    _mark("capture", r"Capture cuda graph begin"),
+    _mark("capture", r"Capturing batches.*?(\d+)/(\d+)"),
+    _mark("serving", r"Application startup complete|Uvicorn running on|Starting vLLM server|listening on http"),
+)
+
+
+@dataclass(slots=True)
+class Phase:
+    """One phase. Times in seconds since the start; `ended` None: under way. `done` of `total`, where the log counts."""
+
+    name: str
+    began: float
+    ended: float | None = None
+    done: int | None = None
+    total: int | None = None
+    counted_from: float | None = None  # when the first of `total` was done
+
+    def eta_s(self, now: float) -> float | None:
+        """Seconds until all are done at the mean pace so far; None where nothing is counted yet."""
+        if self.ended is not None or not self.done or not self.total:
+            return None
+        return (now - self.began) / self.done * (self.total - self.done)
+
+    def text(self, now: float) -> str:
+        """`weights 12 of 40, 31 s so far, about 72 s to go`."""
+        counted = f" {self.done} of {self.total}" if self.total else ""
+        spent = (self.ended if self.ended is not None else now) - self.began
+        eta = self.eta_s(now)
+        return f"{self.name}{counted}, {spent:.0f} s" + (f", about {eta:.0f} s to go" if eta is not None else "")
+
+
+@dataclass(slots=True)
+class Phases:
+    """The phases of one service's start so far."""
+
+    steps: list[Phase] = field(default_factory=lambda: [Phase(START, 0.0)])
+    _rest: str = ""
+
+    @property
+    def current(self) -> Phase:
+        return self.steps[-1]
+
+    def feed(self, text: str, at: float) -> bool:
+        """Take in what the log grew by, read at `at`. True when a phase or its count moved."""
+        moved = False
+        *lines, self._rest = re.split(r"[\r\n]", self._rest + text)
+        for line in lines:
+            for mark in MARKS:
+                if match := mark.pattern.search(line):
+                    moved |= self._note(mark.phase, match.groups(), at)
+                    break
+        return moved
+
+    def end(self, at: float) -> None:
+        """The service is ready (or is given up)."""
+        self.current.ended = at
+
+    def _note(self, name: str, counts: Sequence[str | None], at: float) -> bool:
+        known = {step.name: step for step in self.steps}
+        step = known.get(name)
+        if step is None:
+            self.current.ended = at
+            step = Phase(name, at)
+            self.steps.append(step)
+        elif not counts:
+            return False
+        if len(counts) == 2 and counts[0] and counts[1]:
+            before = (step.done, step.total)
+            step.done, step.total = int(counts[0]), int(counts[1])
+            return before != (step.done, step.total)
+        return True
+
+    def plain(self) -> list[dict[str, object]]:
+        """For storing: name, began, ended, done, total."""
+        return [
+            {"name": s.name, "began": round(s.began, 3), "ended": s.ended, "done": s.done, "total": s.total}
+            for s in self.steps
+        ]

@@ -1,0 +1,151 @@
+"""What is known of a run's cells while it goes on and after, and which layer failed, with its evidence.
+
+In: a run folder. Out: one `CellState` a cell, joined from points, failures and the live state; and for a failure the
+layer, the cause as far as signs tell, and the lines that show it. Nothing is guessed: without a sign the cause is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ridgeline.core.point import Point
+from ridgeline.launch.blame import Sign, blame
+from ridgeline.launch.supervisor import tail
+from ridgeline.results.runfolder import KEY_DIGITS, Failure, RunFolder
+from ridgeline.sweep.live import LIVE, read_state
+
+# In the order a cell passes them.
+LAYERS = (
+    "scheduler", "node", "image", "weights", "engine start", "ready", "load", "replay", "metrics", "evaluation",
+)  # fmt: skip
+TAIL_LINES = 400
+SHOWN_LINES = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellState:
+    """One cell. `state`: waiting, under way (start, ready, replay), done, failed, or lost (the sweep was killed)."""
+
+    name: str
+    run_key: str
+    state: str
+    text: str = ""
+    since: float | None = None  # Unix time of its last step
+    point: Point | None = None
+    failure: Failure | None = None
+    progress: Mapping[str, Any] = field(default_factory=dict)
+    start: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+
+
+class RunState(NamedTuple):
+    """A run. `alive`: its process lives on this machine; None where no state was written."""
+
+    cells: tuple[CellState, ...]
+    alive: bool | None
+    began: float | None
+    at: float | None
+
+
+class Diagnosis(NamedTuple):
+    """Why a cell has no clean point."""
+
+    layer: str
+    message: str
+    blame: str
+    advice: str
+    lines: tuple[str, ...]  # `file: line` that show it
+    files: tuple[Path, ...]
+
+
+def run_state(folder: RunFolder) -> RunState:
+    """Every cell of a run, in the order of its plan; cells of earlier plans come last."""
+    live = read_state(folder.path)
+    points = {point.run_key: point for point in folder.points()}
+    failures = {failure.run_key: failure for failure in folder.failures()}
+    alive = bool(live["alive"]) if live else None
+    planned = {entry["run_key"]: entry for entry in (live or {}).get("cells", [])}
+    cells = [_cell(entry, points, failures, alive=alive) for entry in planned.values()]
+    for key, point in points.items():
+        if key not in planned:
+            cells.append(CellState(name=point.name, run_key=key, state="done", point=point))
+    for key, failure in failures.items():
+        if key not in planned:
+            cells.append(CellState(name=failure.name, run_key=key, state="failed", failure=failure))
+    return RunState(tuple(cells), alive, live["began"] if live else None, live["at"] if live else None)
+
+
+def _cell(
+    entry: Mapping[str, Any], points: Mapping[str, Point], failures: Mapping[str, Failure], *, alive: bool | None
+) -> CellState:
+    key, state = entry["run_key"], entry["state"]
+    steps = entry.get("steps") or []
+    point, failure = points.get(key), failures.get(key)
+    if point is not None:
+        state = "done"
+    elif failure is not None and state in ("failed", "waiting"):
+        state = "failed"
+    elif state not in ("waiting", "failed") and not alive:
+        state = "lost"
+    return CellState(
+        name=entry["name"],
+        run_key=key,
+        state=state,
+        text=entry.get("text", ""),
+        since=steps[-1]["at"] if steps else None,
+        point=point,
+        failure=failure,
+        progress=entry.get("progress", {}),
+        start=entry.get("start", {}),
+    )
+
+
+def eta_s(state: RunState, now: float) -> float | None:
+    """Seconds until all cells are done, from the mean time of those done in this start. None before the first."""
+    done = [cell for cell in state.cells if cell.state in ("done", "failed") and cell.since is not None]
+    left = sum(cell.state in ("waiting", "begin", "start", "ready", "replay", "progress") for cell in state.cells)
+    if not done or state.began is None or not left or not state.alive:
+        return None
+    last = max(cell.since or 0.0 for cell in done)
+    return max(0.0, (last - state.began) / len(done) * left - (now - last))
+
+
+def log_files(folder: RunFolder, run_key: str) -> tuple[Path, ...]:
+    """Logs of a cell: of its point, of its last failure, or of what is under way."""
+    places = [folder.path / LIVE / run_key[:KEY_DIGITS]]
+    if folder.finished(run_key):
+        places.append(folder.cell_folder(run_key) / "logs")
+    tries = sorted((folder.path / "failures" / run_key[:KEY_DIGITS]).glob("[0-9]*"), key=lambda path: int(path.name))
+    places += [tries[-1] / "logs"] if tries else []
+    return tuple(file for place in places if place.is_dir() for file in sorted(place.iterdir()) if file.is_file())
+
+
+def diagnose(folder: RunFolder, cell: CellState) -> Diagnosis | None:
+    """Why a cell failed, was lost, or is not valid; None for one that is fine or still waits."""
+    files = log_files(folder, cell.run_key)
+    if cell.failure is not None and cell.point is None:
+        sign = blame([cell.failure.message, *("\n".join(tail(file, TAIL_LINES)) for file in files)])
+        fault = str(cell.failure.detail.get("blame", "unknown"))
+        advice = cell.failure.hint or (sign.advice if sign else "")
+        lines = tuple(_evidence(files, sign))
+        return Diagnosis(cell.failure.layer, cell.failure.message, fault, advice, lines, files)
+    if cell.state == "lost":
+        layer = "load" if not cell.start else "engine start"
+        layer = "replay" if cell.progress else layer
+        message = f"the sweep was killed while this cell was in `{cell.text or layer}`"
+        return Diagnosis(layer, message, "unknown", "run the same command again: it goes on here", (), files)
+    if cell.point is not None and cell.point.reasons:
+        advice = next((caution.hint for caution in cell.point.cautions if caution.hint), "")
+        return Diagnosis("metrics", "; ".join(cell.point.reasons), "unknown", advice, (), files)
+    return None
+
+
+def _evidence(files: Sequence[Path], sign: Sign | None) -> Iterator[str]:
+    """The lines that show the sign, or else the last ones of each log."""
+    for file in files:
+        lines = tail(file, TAIL_LINES)
+        telling = [line for line in lines if sign and sign.pattern.search(line)]
+        for line in telling[-3:] if sign else lines[-SHOWN_LINES:]:
+            yield f"{file.name}: {line[:400]}"
