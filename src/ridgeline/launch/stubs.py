@@ -1,5 +1,7 @@
 """The programs inside a dry run's sandbox: stubs that record how they were called, and text tools that are real.
 
+Stubs are slower than the shell that starts them: `kill` waits for a process that has not been recorded yet.
+
 A stub is one bash program under many names. A service's stub stays until it is stopped, so that `kill -0` and traps
 find something; everything else ends at once with success. Nothing here reaches outside of the sandbox: it has no
 network, no other programs, and what it can write to cannot be executed.
@@ -47,6 +49,19 @@ source() {
   if [ -e "$1" ]; then builtin source "$@"; else printf '%s\0' "$1" >> /records/missing; return 0; fi
 }
 .() { source "$@"; }
+kill() {
+  local word name tries
+  case " $* " in *" -0 "* | *" -s 0 "* | *" -l "*) builtin kill "$@"; return ;; esac
+  for word; do
+    case $word in -* | *[!0-9]*) continue ;; esac
+    for tries in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+      read -r name 2>/dev/null < "/proc/$word/comm" || break
+      if [ "$name" = sleep ]; then break; fi
+      /tools/sleep 0.03
+    done
+  done
+  builtin kill "$@"
+}
 trap 'RIDGELINE_AT=${BASH_SOURCE[0]:-}:$LINENO' DEBUG
 """
 
