@@ -14,7 +14,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ridgeline diagnose",
         description="Why cells of a run failed, were lost or are not valid: the layer (scheduler, node, image, "
-        "weights, engine start, ready, load, replay, metrics, evaluation), the cause as far as signs tell, and its evidence.",
+        "weights, engine start, ready, load, replay, metrics, evaluation), the cause where known, and its evidence.",
     )
     add = parser.add_argument
     add("run", type=Path, help="run folder")

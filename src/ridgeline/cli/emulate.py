@@ -33,6 +33,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--kv-cache-dtype", choices=("auto", "fp8"))
     add("--kv-tokens", type=int, help="KV pool per rank in tokens, instead of what memory arithmetic gives")
     add("--long-prefill-token-threshold", type=int)
+    add("--num-speculative-tokens", type=int, help="draft tokens a step (default 0)")
+    add("--acceptance-length", type=float, help="tokens a verification yields (default: golden, where known)")
     add("--no-enable-prefix-caching", action="store_true")
     add("--no-async-scheduling", action="store_true")
     add("--router", choices=("session", "round-robin", "least-loaded"), help="spreads requests over ranks")
@@ -80,6 +82,8 @@ def run(argv: list[str]) -> int | None:
         kv_cache_dtype=given.kv_cache_dtype,
         kv_tokens=given.kv_tokens,
         long_prefill_token_threshold=given.long_prefill_token_threshold,
+        num_speculative_tokens=given.num_speculative_tokens,
+        acceptance_length=given.acceptance_length,
         enable_prefix_caching=False if given.no_enable_prefix_caching else None,
         async_scheduling=False if given.no_async_scheduling else None,
         router=given.router,

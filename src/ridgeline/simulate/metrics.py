@@ -147,6 +147,8 @@ FAMILIES: dict[str, tuple[str, str]] = {
     "prompt_tokens_cached": ("counter", "The same, found in the cache."),
     "prompt_tokens_by_source": ("counter", "Prompt tokens by where they came from."),
     "generation_tokens": ("counter", "Generated tokens."),
+    "spec_decode_num_drafts": ("counter", "Drafts that were verified."),
+    "spec_decode_num_accepted_tokens": ("counter", "Draft tokens that were accepted."),
     "request_success": ("counter", "Requests that ended, by reason."),
     "time_to_first_token_seconds": ("histogram", "Time to first token."),
     "inter_token_latency_seconds": ("histogram", "Time between tokens."),
@@ -184,6 +186,9 @@ def rows(
         "prompt_tokens_cached": [float(m.cached_tokens) for m in metrics],
         "generation_tokens": [float(round(m.generated)) for m in metrics],
     }
+    if ranks[0].limits.query > 1:
+        counters["spec_decode_num_drafts"] = [float(scheduler.drafts) for scheduler in ranks]
+        counters["spec_decode_num_accepted_tokens"] = [float(scheduler.accepted_drafts) for scheduler in ranks]
     for family, values in counters.items():
         for rank, value in enumerate(values):
             yield family, f"vllm:{family}_total", labels[rank], value

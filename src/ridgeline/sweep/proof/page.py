@@ -53,7 +53,7 @@ def render() -> str:
         ("P7", f"`rank_imbalance` at most {IMBALANCE:g}: the busiest rank against the mean, in prompt tokens",
          f"several ranks, from {LANES_A_RANK} lanes a rank on"),
         ("P8", f"`graph_misses` at most {GRAPH_MISSES:g} of the small steps", "engines that print the table"),
-        ("P10", f"`contamination` at most {CONTAMINATION:g}: prompt tokens found cached before the first answer, of all",
+        ("P10", f"`contamination` at most {CONTAMINATION:g}: prompt tokens cached before the first answer",
          "agentic cells that share an engine start with an earlier one"),
         ("P9", f"`kv_tokens` within {KV_SLACK:.0%} of the prediction, `full_graphs`, `prefix_caching`",
          "the emulated engine, whose memory is known exactly"),
