@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ridgeline.cli.main import VERBS, main
 from ridgeline.plan.checks import pages as check_pages
+from ridgeline.plan.shell import pages as shell_pages
 from ridgeline.publish.gate import pages as gate_pages
 from ridgeline.results.metrics import page as metrics_page
 from ridgeline.spec import reference as config_page
@@ -54,6 +55,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/metrics.md": metrics_page.render,
     "reference/evidence.md": evidence_page.render,
     **check_pages.PAGES,
+    **shell_pages.PAGES,
     **gate_pages.PAGES,
 }
 
