@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ridgeline.core.errors import InputError, Problem
 
@@ -61,7 +61,7 @@ def _of_path(path: Path) -> Side:
     imported = importer.read(bundle, False)
     points, about, failed = [], {}, []
     for run in imported.runs:
-        newest = {}
+        newest: dict[tuple[str, int], Any] = {}
         for item in run.points:
             place = (item.point.run_key, item.repeat)
             if place not in newest or item.point.attempt > newest[place].point.attempt:

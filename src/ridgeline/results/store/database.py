@@ -33,12 +33,16 @@ class Database:
             with durable.environment(f"make {folder}"):
                 folder.mkdir(parents=True, exist_ok=True)
         self.engine = _engine(location)
-        with _translated(location):
-            with self.engine.connect() as connection:
-                newest = migrations.at_newest(connection)
-            if not newest:
-                with self.writing() as connection:
-                    migrations.migrate(connection)
+        try:
+            with _translated(location):
+                with self.engine.connect() as connection:
+                    newest = migrations.at_newest(connection)
+                if not newest:
+                    with self.writing() as connection:
+                        migrations.migrate(connection)
+        except BaseException:
+            self.close()
+            raise
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

@@ -119,7 +119,7 @@ def _points(
     again: bool,
 ) -> Counts:
     known = _known(connection, number)
-    names = {name: no for no, name in connection.execute(select(t.measure_names.c.no, t.measure_names.c.name)).tuples()}
+    names = {name: no for no, name in connection.execute(select(t.measure_names.c.no, t.measure_names.c.name))}
     first = next_no(connection, t.points)
     rows: dict[str, list[dict[str, Any]]] = {
         name: [] for name in ("points", "measures", "provenance", "proofs", "files", "names")
@@ -171,7 +171,7 @@ def _known(connection: Connection, run: int) -> dict[str, _Known]:
     """The newest revision of every point of a run."""
     p = t.points.c
     query = select(p.id, p.revision, p.digest, p.body, p.import_no).where(p.run == run).order_by(p.revision)
-    return {id: _Known(*row) for id, *row in connection.execute(query).tuples()}
+    return {id: _Known(*row) for id, *row in connection.execute(query)}
 
 
 def _nothing_new(before: _Known, body: str, import_no: int, again: bool) -> bool:
@@ -249,7 +249,7 @@ def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def _failures(connection: Connection, run: ImportedRun, number: int) -> Counts:
     f = t.failures.c
-    known = set(connection.execute(select(f.run_key, f.attempt).where(f.run == number)).tuples())
+    known = set(connection.execute(select(f.run_key, f.attempt).where(f.run == number)))
     rows = [
         {
             "run": number,
@@ -272,7 +272,7 @@ def _failures(connection: Connection, run: ImportedRun, number: int) -> Counts:
 def _evaluations(connection: Connection, run: ImportedRun, number: int) -> Counts:
     e = t.evaluations.c
     query = select(e.key, e.revision, e.digest).where(e.run == number).order_by(e.revision)
-    known = {key: (revision, mark) for key, revision, mark in connection.execute(query).tuples()}
+    known = {key: (revision, mark) for key, revision, mark in connection.execute(query)}
     rows = []
     for item in run.evaluations:
         body = _json(item)

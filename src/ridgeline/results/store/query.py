@@ -79,7 +79,7 @@ def runs(connection: Connection, channel: str | None) -> list[dict[str, Any]]:
     if channel is not None:
         query = query.where(c.channel == channel)
     sources: dict[int, set[str]] = {}
-    for run, source in connection.execute(select(p.run, p.source).distinct()).tuples():
+    for run, source in connection.execute(select(p.run, p.source).distinct()):
         sources.setdefault(run, set()).add(source)
     found = []
     for row in connection.execute(query).mappings():
@@ -122,7 +122,7 @@ def points(
         query = query.where(table.c[name] == value)
     query = query.order_by(table.c.line, table.c.concurrency, table.c.repeat, table.c.id)
     found = []
-    for id, body, repeat in connection.execute(query).tuples():
+    for id, body, repeat in connection.execute(query):
         point = point_of_body(body, id)
         found.append(_with_repeat(point, repeat))
     return tuple(found)
@@ -155,7 +155,7 @@ class Columns:
         p = t.latest_points.c
         wanted = (p.no, p.id, p.name, p.series, p.source, p.validity, p.channel, p.model, p.scenario, p.hardware,
                   p.framework, p.precision, p.line)  # fmt: skip
-        rows = connection.execute(select(*wanted).order_by(p.no)).tuples().all()
+        rows = connection.execute(select(*wanted).order_by(p.no)).all()
         columns: list[tuple[Any, ...]] = list(zip(*rows, strict=True)) if rows else [() for _ in wanted]
         named = dict(zip([column.name for column in wanted], columns, strict=True))
         texts = {
@@ -184,7 +184,7 @@ class Columns:
                 .order_by(m.point)
             )
             found = np.full(len(self.no), np.nan)
-            rows = connection.execute(query).tuples().all()
+            rows = connection.execute(query).all()
             if rows:
                 at = np.array([row[0] for row in rows], dtype=np.int64)
                 values = np.array([row[1] for row in rows], dtype=np.float64)
@@ -295,7 +295,7 @@ def _bodies(connection: Connection, numbers: Sequence[int]) -> dict[int, str]:
     found: dict[int, str] = {}
     for at in range(0, len(numbers), _BATCH):
         query = select(t.points.c.no, t.points.c.body).where(t.points.c.no.in_(numbers[at : at + _BATCH]))
-        found |= dict(connection.execute(query).tuples().all())
+        found |= dict(connection.execute(query).all())
     return found
 
 
@@ -329,9 +329,9 @@ def describe(connection: Connection, id: str) -> dict[str, Any]:
     ).one()
     told: dict[str, dict[str, Any]] = {"asked": {}, "found": {}}
     v = t.provenance.c
-    for side, name, value in connection.execute(select(v.side, v.name, v.value).where(v.point == number)).tuples():
+    for side, name, value in connection.execute(select(v.side, v.name, v.value).where(v.point == number)):
         told[side][name] = json.loads(value)
-    proofs = connection.execute(select(t.proofs.c.kind, t.proofs.c.body).where(t.proofs.c.point == number)).tuples()
+    proofs = connection.execute(select(t.proofs.c.kind, t.proofs.c.body).where(t.proofs.c.point == number))
     f = t.files.c
     files = connection.execute(select(f.kind, f.path, f.digest, f.size).where(f.point == number)).mappings()
     revisions = connection.execute(
@@ -362,7 +362,7 @@ def provenance(connection: Connection, ids: Iterable[str]) -> dict[str, dict[str
             .join_from(t.provenance, t.current_points, p.no == v.point)
             .where(p.id.in_(wanted[at : at + _BATCH]))
         )
-        for id, side, name, value in connection.execute(query).tuples():
+        for id, side, name, value in connection.execute(query):
             found.setdefault(id, {})[f"{side}.{name}"] = json.loads(value)
     return found
 
@@ -373,7 +373,7 @@ def failures(connection: Connection, run: str) -> list[dict[str, Any]]:
     number = select(t.runs.c.no).where(t.runs.c.id == run_id(connection, run)).scalar_subquery()
     done = select(t.points.c.run_key).where(t.points.c.run == number)
     query = select(f.run_key, f.attempt, f.body).where(f.run == number, f.run_key.not_in(done)).order_by(f.attempt)
-    last = {key: json.loads(body) for key, _, body in connection.execute(query).tuples()}
+    last = {key: json.loads(body) for key, _, body in connection.execute(query)}
     return [last[key] for key in sorted(last)]
 
 

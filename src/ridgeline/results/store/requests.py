@@ -32,6 +32,12 @@ def ask(data: Path, sql: str, run: str | None = None) -> pa.Table:
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         try:
-            return connection.execute(sql).to_arrow_table()
+            # The folder must be allowed for reading, which allows writing too: so only questions are let in.
+            if any(item.type != duckdb.StatementType.SELECT for item in connection.extract_statements(sql)):
+                raise InputError([Problem("only questions (SELECT) are answered", key="sql")])
+            answer = connection.sql(sql)
+            if answer is None:
+                raise InputError([Problem("asks nothing", key="sql")])
+            return answer.to_arrow_table()
         except duckdb.Error as error:
             raise InputError([Problem(f"DuckDB says: {str(error).strip()}", key="sql")]) from error

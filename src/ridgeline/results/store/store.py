@@ -178,9 +178,9 @@ class Store:
         """
         with self.database.reading() as connection:
             i, d = t.imports.c, t.documents.c
-            listed = connection.execute(select(i.no, i.format, i.title, i.told).order_by(i.no)).tuples().all()
+            listed = connection.execute(select(i.no, i.format, i.title, i.told).order_by(i.no)).all()
             kept: dict[int, dict[str, str]] = {}
-            for number, name, path in connection.execute(select(d.import_no, d.name, d.path)).tuples():
+            for number, name, path in connection.execute(select(d.import_no, d.name, d.path)):
                 kept.setdefault(number, {})[name] = path
         counts, missing, done = Counts(), [], 0
         for number, format, title, told in listed:
