@@ -6,13 +6,13 @@ import argparse
 import datetime
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
 from ridgeline.core.finding import Finding, Verdict
 from ridgeline.plan.checks.patching import Edit, NotWritten, difference, edits_of, patched
-from ridgeline.plan.checks.report import CellReport
+from ridgeline.plan.checks.report import CellReport, Judged
 from ridgeline.plan.checks.subject import Subject
 
 
@@ -23,15 +23,15 @@ def run(argv: list[str]) -> int:
         given = parser.parse_args(argv)
         if given.apply and not given.fix:
             parser.error("--apply needs --fix")
-        if not given.configs and not (given.explain or given.probe):
-            parser.error("give one or more config files")
+        if not given.configs and not (given.explain or given.probe or given.shell):
+            parser.error("give one or more config files, or launch scripts with --shell")
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
     if given.probe:
         return _probe(given.probe, given.out, given.image)
     if given.explain:
         code = _explain(given.explain)
-        if code or not given.configs:
+        if code or not (given.configs or given.shell):
             return code
     return _check(given)
 
@@ -41,6 +41,12 @@ def _parser() -> argparse.ArgumentParser:
         prog="ridgeline check", description="Prove, before a GPU is rented, what each cell will do. Exit 1 on FAIL."
     )
     parser.add_argument("configs", nargs="*", type=Path, metavar="CONFIG", help="config files in InferenceX's format")
+    parser.add_argument(
+        "--shell", nargs="+", action="extend", default=[], type=Path, metavar="FILE",
+        help="launch scripts: linted, and dry-run in a sandbox for each cell in place of its recipe",
+    )  # fmt: skip
+    parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="with --shell: told to it")
+    parser.add_argument("--lint-only", action="store_true", help="with --shell: read scripts, run nothing")
     parser.add_argument("--trace", type=Path, help="recorded sessions whose contexts are the workload")
     parser.add_argument("--settings", type=Path, help="ridgeline.yaml: fleets, models, waivers")
     parser.add_argument("--runner-config", type=Path, help="runners file, where host memory must be known")
@@ -68,10 +74,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _explain(name: str) -> int:
+    from ridgeline.cli.check_shell_view import explained as shell_explained
     from ridgeline.cli.check_view import explained
     from ridgeline.plan.checks.catalogue import CATALOGUE, rule_called
 
     rule = rule_called(name)
+    if rule is None and (text := shell_explained(name)) is not None:
+        sys.stdout.write(text)
+        return 0
     if rule is None:
         sys.stderr.write(f"error: no rule is called `{name}`\n\nhint: {', '.join(r.id for r in CATALOGUE)}\n")
         return 2
@@ -85,7 +95,7 @@ def _check(given: argparse.Namespace) -> int:
     from ridgeline.plan.checks.report import check
     from ridgeline.spec.settings import load_settings
 
-    cells = chosen_cells(given.configs, given.runner_config, given.cells)
+    cells = chosen_cells(given.configs, given.runner_config, given.cells) if given.configs else ()
     known = knowledge(
         given.configs, tables=given.tables, golden=given.golden, observations=given.observations, dumps=given.dumps,
         shorter=given.allow_shorter,
@@ -102,25 +112,37 @@ def _check(given: argparse.Namespace) -> int:
     if problems:
         raise InputError(dict.fromkeys(problems))
     today = datetime.datetime.now(tz=datetime.UTC).date()
+    scripts: dict[str, list[Judged]] = {}
+    if given.shell:
+        from ridgeline.cli.check_shell import environment_from, judged, run_shell, subjects_of
+
+        found = run_shell(given.shell, cells, environment_from(given.env), run=not given.lint_only)
+        scripts = judged(found, settings, today)
+        subjects = [] if given.lint_only else subjects_of(found, subjects)
     reports = [check(subject, settings, today=today) for subject in subjects]
     if given.fix:
         return _fix(subjects, reports, given.configs, write=given.apply)
-    _show(reports, given)
-    return 1 if any(report.verdict is Verdict.FAIL for report in reports) else 0
+    _show(reports, given, scripts)
+    from ridgeline.cli.check_shell_view import verdict
+
+    verdicts = [report.verdict for report in reports] + [verdict(found) for found in scripts.values()]
+    return 1 if Verdict.FAIL in verdicts else 0
 
 
-def _show(reports: Sequence[CellReport], given: argparse.Namespace) -> None:
+def _show(reports: Sequence[CellReport], given: argparse.Namespace, scripts: Mapping[str, Sequence[Judged]]) -> None:
     from ridgeline import __version__
-    from ridgeline.cli import check_view
+    from ridgeline.cli import check_shell_view, check_view
 
     if given.json:
-        sys.stdout.write("".join(json.dumps(check_view.data(report)) + "\n" for report in reports))
+        rows = [*check_shell_view.data(scripts), *(check_view.data(report) for report in reports)]
+        sys.stdout.write("".join(json.dumps(row) + "\n" for row in rows))
     elif given.sarif:
-        sys.stdout.write(check_view.sarif(reports, __version__))
+        sys.stdout.write(check_shell_view.sarif(check_view.sarif(reports, __version__), scripts))
     elif given.github:
-        sys.stdout.write(check_view.github(reports))
+        sys.stdout.write(check_shell_view.github(scripts) + check_view.github(reports))
     else:
-        sys.stdout.write(check_view.table(reports, everything=given.verbose))
+        sys.stdout.write(check_shell_view.table(scripts) if scripts else "")
+        sys.stdout.write(check_view.table(reports, everything=given.verbose) if reports else "")
         worst = [said.finding for report in reports for said in report.judged if said.finding.verdict is Verdict.FAIL]
         if worst and sys.stdout.isatty():
             fix = any(finding.changes for finding in worst)

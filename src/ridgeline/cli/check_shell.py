@@ -1,12 +1,14 @@
 """The shell side of `ridgeline check`: reads launch scripts, lints them, dry-runs them, and hands over deployments.
 
-The verb calls `run_shell` and gives each deployment to the same checks that recipes go through.
+The verb calls `run_shell` and gives each deployment to the same checks that recipes go through: `subjects_of`.
 """
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,9 +18,12 @@ from ridgeline.core.dryrun import DryRun
 from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.finding import Finding
 from ridgeline.launch.dryrun import Limits, dry_run
+from ridgeline.plan.checks.report import Judged
+from ridgeline.plan.checks.subject import Subject, bind
 from ridgeline.plan.shell.inputs import environment_of
 from ridgeline.plan.shell.lint import lint
 from ridgeline.plan.shell.recover import Sources, deployment_of, run_findings
+from ridgeline.spec.settings import Settings
 
 MOST_FILES, MOST_BYTES = 200, 2 << 20  # of what lies beside a script
 PARENTS = 3  # folders above a script whose scripts it may include, where no repository ends the search before
@@ -33,10 +38,14 @@ class Recovered(NamedTuple):
 
 
 class ShellCheck(NamedTuple):
-    """Findings of the lint and of the runs, each once, and the deployments that other checks apply to."""
+    """Findings of the lint and of the runs by script, each once, and the deployments that other checks apply to."""
 
-    findings: list[Finding]
+    scripts: dict[str, list[Finding]]
     deployments: list[Recovered]
+
+    @property
+    def findings(self) -> list[Finding]:
+        return [finding for found in self.scripts.values() for finding in found]
 
 
 def run_shell(
@@ -53,17 +62,49 @@ def run_shell(
     EnvironmentFailed when the kernel refuses the sandbox (`run=False` lints only).
     """
     texts = _read(files)
-    findings: list[Finding] = []
+    scripts: dict[str, list[Finding]] = {}
     deployments: list[Recovered] = []
     for path, text in texts.items():
-        findings += lint(text, str(path))
+        findings = lint(text, str(path))
         if run:
             for cell, done, sources, name in _runs(path, text, cells, environment or {}, limits):
                 findings += run_findings(done, sources, name)
                 deployment = deployment_of(done, sources)
                 if deployment is not None:
                     deployments.append(Recovered(str(path), cell, deployment))
-    return ShellCheck(list(dict.fromkeys(findings)), deployments)
+        scripts[str(path)] = list(dict.fromkeys(findings))
+    return ShellCheck(scripts, deployments)
+
+
+def subjects_of(found: ShellCheck, subjects: Sequence[Subject]) -> list[Subject]:
+    """Each cell with each script's deployment in place of its recipe's; without one where the script started none."""
+    by_key = {(item.file, item.cell.name): item.deployment for item in found.deployments if item.cell}
+    bound = []
+    for file in found.scripts:
+        for subject in subjects:
+            deployment = by_key.get((file, subject.cell.name))
+            if deployment is None:
+                bound.append(replace(subject, deployment=None, launches=(), why=f"{file} started no engine"))
+            else:
+                bound.append(bind(subject, replace(deployment, recipe=f"{file}, dry-run")))
+    return bound
+
+
+def judged(found: ShellCheck, settings: Settings, today: datetime.date) -> dict[str, list[Judged]]:
+    """The scripts' findings with the waivers that accept them; a waiver's `cells` matches the script's path."""
+    return {
+        file: [Judged(finding, settings.waiver(finding.rule, file, today)) for finding in findings]
+        for file, findings in found.scripts.items()
+    }
+
+
+def environment_from(words: Sequence[str]) -> dict[str, str]:
+    """`NAME=VALUE` words. Raises InputError with every one that is none."""
+    pairs = [word.partition("=") for word in words]
+    wrong = [Problem("is not NAME=VALUE", key=f"--env {name}") for name, equals, _ in pairs if not equals or not name]
+    if wrong:
+        raise InputError(wrong)
+    return {name: value for name, _, value in pairs}
 
 
 def _runs(
