@@ -24,6 +24,10 @@ VERBS = {
     "compare": ("compare", "two runs, point by point: better, same, worse or unclear"),
     "report": ("report", "a self-contained page for a run"),
     "pr": ("pr", "judge a pull request, answer its commands, say why it cannot merge"),
+    "reuse": ("reuse", "which cells have a stored point already, and which must run"),
+    "stage": ("stage", "show a run for approval"),
+    "promote": ("promote", "publish a staged run, with a receipt"),
+    "withdraw": ("withdraw", "take a run out of every channel"),
     "serve": ("serve", "the dashboard: results to look at, question and share"),
     "changelog": ("changelog", "judge, write and merge the benchmark changelog; select cells by it"),
 }

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ridgeline.cli.stores import DATA_HELP, STORE_HELP
 from ridgeline.cli.typed import run_app
 from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
 from ridgeline.core.where import Where
@@ -61,6 +62,13 @@ def gate(
     online: Online = False,
     api: Api = GITHUB_API,
     evals: Annotated[Path | None, typer.Option(help="Evaluations as JSON rows: task, score, image.")] = None,
+    candidate: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Results of the change: compared with the published line.")
+    ] = None,
+    store: Annotated[str | None, typer.Option("--store", metavar="STORE", help=STORE_HELP)] = None,
+    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help=DATA_HELP)] = None,
+    dashboard: Annotated[str | None, typer.Option(metavar="URL", help="A running dashboard, for the overlay.")] = None,
+    picture: Annotated[str | None, typer.Option(metavar="URL", help="Where OUT/frontier.svg will be served.")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Run launch scripts in the sandbox, to check cells as they start them.")
     ] = False,
@@ -74,11 +82,11 @@ def gate(
 
     The Markdown comment goes to stdout, or the JSON verdict with --json.
     """
-    from ridgeline.cli import gate_preflight
+    from ridgeline.cli import gate_performance, gate_preflight
     from ridgeline.publish.changelog.repository import Repository
     from ridgeline.publish.gate import comment
     from ridgeline.publish.gate.judge import judge_pull, judge_push
-    from ridgeline.publish.gate.verdict import as_json as data
+    from ridgeline.publish.gate.verdict import as_json as plain_data
 
     rules, happened = _policy(policy), _event(event)
     place = Repository.at(repo)
@@ -87,6 +95,9 @@ def gate(
     with _forge(happened.repository, facts, api, wanted=online or post) as hub:
         happened = _with_pull(happened, hub)
         around = _surroundings(happened, hub, rules, evals, preflight)
+        if candidate is not None:
+            compared = gate_performance.make(candidate, store, data, dashboard, out, picture)
+            around = replace(around, performance=compared)
         judge = judge_push if happened.kind == "push" else judge_pull
         verdict = judge(happened, place, rules, around)
         verdict = _with_fork(verdict, happened, hub, rules)
@@ -96,8 +107,8 @@ def gate(
         if post and hub is not None:
             _post(hub, verdict, text, rules)
     if github:
-        sys.stderr.write(_workflow_commands(data(verdict)["annotations"]))
-    sys.stdout.write(json.dumps(data(verdict), indent=1) + "\n" if as_json else text)
+        sys.stderr.write(_workflow_commands(plain_data(verdict)["annotations"]))
+    sys.stdout.write(json.dumps(plain_data(verdict), indent=1) + "\n" if as_json else text)
     return 0 if verdict.open else 1
 
 
@@ -167,6 +178,39 @@ def doctor(
         sys.stdout.write(f"{marks[one.well]:<3} {one.about:<{width}}  {one.said}\n")
     sys.stdout.write("ready to merge with reuse\n" if well else f"next: {following}\n")
     return 0 if well else 1
+
+
+@app.command("reuse")
+def reuse(
+    event: EventFile,
+    policy: PolicyFile = None,
+    facts: FactsDir = None,
+    api: Api = GITHUB_API,
+    outputs: Annotated[Path | None, typer.Option(metavar="FILE", help="Also append NAME=VALUE lines here.")] = None,
+) -> int:
+    """Say whether a push uses an earlier run, or a new commit leaves its sweep out. One JSON object on stdout.
+
+    Exit 1 when reuse was authorised and is not possible: it never falls back to a sweep.
+    """
+    from ridgeline.publish.reuse import merge
+
+    rules, happened = _policy(policy), _event(event)
+    with _forge(happened.repository, facts, api, wanted=facts is None) as hub:
+        assert hub is not None
+        if happened.kind == "push":
+            found = merge.on_push(happened.after or "", hub, rules)
+        elif happened.pull is not None:
+            found = merge.on_pull_request(happened.pull, happened.action, hub, rules)
+        else:
+            raise InputError([Problem("neither a push nor a pull request's event", Where(str(event)))])
+    data = found.as_json()
+    if outputs is not None:
+        with outputs.open("a", encoding="utf-8") as file:
+            for name, value in data.items():
+                text = "" if value is None else json.dumps(value) if isinstance(value, bool) else str(value)
+                file.write(f"{name}={' '.join(text.split())}\n")
+    sys.stdout.write(json.dumps(data, indent=1) + "\n")
+    return 0
 
 
 @app.command("artifacts")

@@ -147,7 +147,7 @@ def judge_pull(event: Event, repository: Repository, policy: GatePolicy, around:
         jobs=gate.jobs,
         priority=priority,
         sign_off=signoff.judge(facts, policy),
-        performance=around.performance(gate.planned_cells) if around.performance and gate.cells else None,
+        performance=around.performance(gate.planned_cells) if around.performance else None,
         unlooked=unlooked,
     )
 

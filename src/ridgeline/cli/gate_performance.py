@@ -1,0 +1,124 @@
+"""The comparison at the end of the gate's comment: the change's results against the published line of the store."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlencode, urlsplit
+
+from ridgeline.core.cell import Cell
+from ridgeline.core.errors import AnswerIsNo, InputError, Problem
+from ridgeline.core.point import Point
+from ridgeline.publish.gate.performance import Matched, Performance
+
+if TYPE_CHECKING:
+    from ridgeline.results.compare import Comparison, Side
+
+SHOWN = "throughput_per_gpu.total"
+PICTURE = "frontier.svg"
+
+
+def make(
+    candidate: str, store: str | None, data: Path | None, dashboard: str | None, out: Path | None, picture: str | None
+) -> Callable[[Sequence[Cell]], Performance | None]:
+    """The comparison of `candidate` (a run folder, other results, or a run of the store). `picture`: the address under
+    which the picture written to `out` will be served. Raises InputError for a dashboard that is no address."""
+    if dashboard is not None and urlsplit(dashboard).scheme not in ("http", "https"):
+        raise InputError([Problem("must be an address", key="--dashboard", hint="http://HOST:PORT")])
+
+    def judge(_: Sequence[Cell]) -> Performance | None:
+        return _compared(candidate, store, data, dashboard, out, picture)
+
+    return judge
+
+
+def _compared(
+    candidate: str, store: str | None, data: Path | None, dashboard: str | None, out: Path | None, picture: str | None
+) -> Performance:
+    from ridgeline.cli.stores import side
+    from ridgeline.results.compare import compare
+
+    mine = side(candidate, store, data)
+    before = _published(store, data, {point.line for point in mine.points})
+    words = ["ridgeline", "compare", ",".join(dict.fromkeys(_runs(before))), candidate]
+    command = shlex.join([*words, *(["--store", store] if store else [])])
+    overlay = _overlay(dashboard, mine) if dashboard else None
+    if not before.points:
+        what = "nothing is published of these lines yet: these are their first results"
+        return Performance("no baseline", what, unmatched=tuple(sorted({p.name for p in mine.points})), overlay=overlay)
+    answer = compare(before, mine)
+    image = _picture(before.points, mine.points, out)
+    return Performance(
+        verdict=str(answer.overall.verdict),
+        sentence=answer.overall.reason,
+        matched=_matched(answer),
+        unmatched=tuple(item.name for item in answer.alone),
+        picture=picture or image,
+        command=command,
+        overlay=overlay,
+    )
+
+
+def _published(store: str | None, data: Path | None, lines: set[str]) -> Side:
+    from ridgeline.cli.stores import open_store
+    from ridgeline.results.compare import Side
+
+    with open_store(store, data) as opened:
+        points = tuple(p for line in sorted(lines) for p in opened.points(channel="published", line=line))
+        told = opened.provenance([point.id for point in points])
+    return Side("published", points, {point.id: told.get(point.id, {}) for point in points})
+
+
+def _runs(side: Side) -> list[str]:
+    """Runs that the points of a side belong to: a catalogued id is RUN.KEY.ATTEMPT."""
+    return [point.id.rsplit(".", 2)[0] for point in side.points]
+
+
+def _matched(answer: Comparison) -> tuple[Matched, ...]:
+    found = []
+    for item in answer.points:
+        shown = next(
+            (d for d in item.differences if d.measure == SHOWN), item.differences[0] if item.differences else None
+        )
+        estimate = shown.estimate if shown else None
+        found.append(
+            Matched(
+                name=item.pair.name,
+                before=estimate.a if estimate else None,
+                after=estimate.b if estimate else None,
+                unit=shown.unit if shown else "",
+                change=estimate.change if estimate else None,
+                verdict=f"{item.verdict}: {item.reason}",
+            )
+        )
+    return tuple(found)
+
+
+def _picture(before: Sequence[Point], after: Sequence[Point], out: Path | None) -> str | None:
+    """Both frontiers in one picture, each a series of its own; None when nothing can be drawn, or nowhere to put it."""
+    from ridgeline.publish.report import render_picture, write_text
+    from ridgeline.results.runfolder import RunHeader
+
+    if out is None:
+        return None
+    told = [(before, "published"), (after, "this change")]
+    both = [
+        replace(point, id=f"{word}:{point.id}", series=f"{point.series}/{word}")
+        for points, word in told
+        for point in points
+    ]
+    try:
+        text = render_picture(both, header=RunHeader(name="published and this change", created_at=""))
+    except AnswerIsNo:
+        return None
+    out.mkdir(parents=True, exist_ok=True)
+    return str(write_text(out / PICTURE, text))
+
+
+def _overlay(dashboard: str, mine: Side) -> str:
+    run = next((str(facts["run"]) for facts in mine.about.values() if facts.get("run")), mine.name)
+    root = dashboard.rstrip("/")
+    return f"{root}/?{urlencode({'overlay': run}, quote_via=quote)}"

@@ -1,0 +1,10 @@
+"""`ridgeline promote RUN`: see `stage`."""
+
+from __future__ import annotations
+
+from ridgeline.cli.stage import promoting
+from ridgeline.cli.typed import run_app
+
+
+def run(argv: list[str]) -> int:
+    return run_app(promoting, "promote", argv)
