@@ -12,8 +12,8 @@ import pytest
 from tests.publish.report import sample
 
 from ridgeline.core.point import Caution, Measure
-from ridgeline.publish.report import render_picture, write_report
 from ridgeline.publish.charts.tokens import colours
+from ridgeline.publish.report import render_picture, write_report
 
 pytestmark = pytest.mark.integration
 AUDIT = Path(__file__).with_name("audit.js").read_text(encoding="utf-8")

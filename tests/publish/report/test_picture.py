@@ -8,9 +8,9 @@ import pytest
 from tests.publish.report import sample
 
 from ridgeline.core.errors import AnswerIsNo, InputError
-from ridgeline.publish.report import render_picture
 from ridgeline.publish.charts.data import page_data
 from ridgeline.publish.charts.tokens import colours
+from ridgeline.publish.report import render_picture
 
 SVG = "{http://www.w3.org/2000/svg}"
 

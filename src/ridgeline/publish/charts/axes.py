@@ -67,6 +67,8 @@ def axis_of(key: str) -> Axis:
     """The axis of a measure that charts know. Raises InputError for another one."""
     extra = EXTRA.get(key)
     return Axis(key, extra.unit, extra.better) if extra else axis(key)
+
+
 _HEADLINE = ("ttft.p50", "e2e_latency.p50", "tpot.p50", "server_cache_hit", "error_rate", "itl.p50")
 _COLUMNS = ("ttft.p50", "e2e_latency.p50", "server_cache_hit")
 _KEPT = frozenset({"mean", "p50", "p90", "p99", "max"})  # of a distribution; the run folder holds the others
@@ -81,7 +83,12 @@ class Offered(NamedTuple):
 
 def drawable() -> frozenset[str]:
     """Every measure that may be an axis, a column or a headline of a chart."""
-    pairs = [f"{metric}.{part}" if part else metric for offer in (_X, _Y) for metric, parts in offer.items() for part in parts]
+    pairs = [
+        f"{metric}.{part}" if part else metric
+        for offer in (_X, _Y)
+        for metric, parts in offer.items()
+        for part in parts
+    ]
     return frozenset({*pairs, *_HEADLINE, *_COLUMNS})
 
 
@@ -131,7 +138,14 @@ def describe(key: str, unit: str = "") -> dict[str, Any]:
     metric, part = key.partition(".")[0], _part(key)
     extra = EXTRA.get(key)
     if extra is not None:
-        words = {"metric": metric, "title": extra.title, "part": "", "name": extra.title, "stat": "", "label": extra.title}
+        words = {
+            "metric": metric,
+            "title": extra.title,
+            "part": "",
+            "name": extra.title,
+            "stat": "",
+            "label": extra.title,
+        }
         return {**words, "said": _lower(extra.title), **extra._asdict()}
     about = METRICS.get(metric)
     title = about.title if about else metric.replace("_", " ")

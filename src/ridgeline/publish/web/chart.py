@@ -39,7 +39,7 @@ class Asked:
     x: str | None
     y: str | None
     offered: axes.Offered
-    overlays: tuple[tuple[str, str], ...]  # id and name of the runs laid over
+    overlays: tuple[tuple[str, str, int], ...]  # id, name and points on this chart of the runs laid over
     notices: tuple[str, ...]
 
 
@@ -143,7 +143,7 @@ def chart(asked: Asked, question: Question) -> dict[str, Any]:
         "beyond": True,  # links may name points that this chart does not draw
         "run": {"name": "", "commands": []},
         "channel": holding.channel,
-        "overlays": [{"id": id, "name": name} for id, name in asked.overlays],
+        "overlays": [{"id": id, "name": name, "n": n} for id, name, n in asked.overlays],
         "version": holding.version,
     }
     return packed(data, needed)
@@ -196,21 +196,22 @@ _MARK = "/unofficial:"
 
 def _overlays(
     library: Library, question: Question, subject: Subject | None, notices: list[str]
-) -> tuple[tuple[Point, ...], tuple[tuple[str, str], ...]]:
+) -> tuple[tuple[Point, ...], tuple[tuple[str, str, int], ...]]:
     """Points of the runs laid over, each run in series of its own, so that no frontier can hold both."""
     points: list[Point] = []
-    names: list[tuple[str, str]] = []
+    names: list[tuple[str, str, int]] = []
     for id in dict.fromkeys(question.overlay):
         found = library.find_run(id)
         if found is None:
             notices.append(f"there is no run “{id}” to lay over")
             continue
-        names.append((id, found[1].name))
-        points += [
+        laid = [
             replace(point, series=f"{point.series}{_MARK}{id}", id=f"{point.id}~over")
             for point in found[0].points(id)
             if subject_of(point) == subject
         ]
+        points += laid
+        names.append((id, found[1].name, len(laid)))
     return tuple(points), tuple(names)
 
 

@@ -23,7 +23,9 @@ GLYPHS = {"better": "▲", "worse": "▼", "same": "=", "unclear": "?"}
 Picked = tuple[Holding, Run]
 
 
-def pick(library: Library, a: str | None, b: str | None, channel: str) -> tuple[Picked | None, Picked | None, list[str]]:
+def pick(
+    library: Library, a: str | None, b: str | None, channel: str
+) -> tuple[Picked | None, Picked | None, list[str]]:
     """The two runs: those named, else the newest run and the newest older one that shares a cell with it."""
     notices = []
     chosen: list[Picked | None] = []

@@ -68,7 +68,9 @@ def _gate(name: str, data: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": name,
         "wrong": "",
-        "title": f"{data['repository']} #{data['pull_request']}" if data.get("pull_request") else str(data["repository"]),
+        "title": f"{data['repository']} #{data['pull_request']}"
+        if data.get("pull_request")
+        else str(data["repository"]),
         "head": str(data["head"])[:12],
         "ok": bool(data["ok"]),
         "why": data["decision"]["why"],

@@ -71,7 +71,8 @@ def _cell(report: CellReport) -> dict[str, Any]:
         "verdict": str(report.verdict),
         "recipe": report.recipe,
         "promises": [
-            f"{one.name.replace('_', ' ')} {one.op} {_number(one.value)} {one.unit}".strip() for one in report.expectations
+            f"{one.name.replace('_', ' ')} {one.op} {_number(one.value)} {one.unit}".strip()
+            for one in report.expectations
         ],
     }
 

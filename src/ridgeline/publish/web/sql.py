@@ -124,7 +124,9 @@ def _fill(connection: duckdb.DuckDBPyConnection, tables: Tables) -> None:
         connection.register(f"_{name}", getattr(tables, name))
         connection.execute(f"CREATE TABLE {name} AS SELECT * FROM _{name}")
         connection.unregister(f"_{name}")
-    connection.register("_files", pa.table({"file": [str(f) for _, f in tables.requests], "point": [p for p, _ in tables.requests]}))
+    connection.register(
+        "_files", pa.table({"file": [str(f) for _, f in tables.requests], "point": [p for p, _ in tables.requests]})
+    )
     connection.execute("CREATE TABLE _request_files AS SELECT * FROM _files")
     connection.unregister("_files")
     if tables.requests:

@@ -12,7 +12,15 @@ from ridgeline.publish.charts import bundle
 from ridgeline.publish.charts.tokens import colours
 
 SHEETS = (*bundle.STYLES, "web.css")
-SCRIPTS = ("early.js", "page_plain.js", "page_frontier.js", "page_runs.js", "page_point.js", "page_data.js", "page_compare.js")
+SCRIPTS = (
+    "early.js",
+    "page_plain.js",
+    "page_frontier.js",
+    "page_runs.js",
+    "page_point.js",
+    "page_data.js",
+    "page_compare.js",
+)
 _TYPES = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8", "svg": "image/svg+xml"}
 
 

@@ -58,7 +58,9 @@ def distributions(read: Corpus, told: dict[str, Any]) -> list[dict[str, Any]]:
     for key, title, unit in _SHOWN:
         about = told.get(key)
         if about:
-            found.append({"title": title, "unit": unit, "about": about, "bins": bins(np.fromiter(values[key], dtype=float))})
+            found.append(
+                {"title": title, "unit": unit, "about": about, "bins": bins(np.fromiter(values[key], dtype=float))}
+            )
     return found
 
 
@@ -76,7 +78,8 @@ def bins(values: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, Any]:
         counts = np.histogram(values, edges)[0]
     top = int(counts.max()) or 1
     bars = [
-        {"x": round(240 * at / BINS, 2), "h": round(52 * int(count) / top, 2), "n": int(count)} for at, count in enumerate(counts)
+        {"x": round(240 * at / BINS, 2), "h": round(52 * int(count) / top, 2), "n": int(count)}
+        for at, count in enumerate(counts)
     ]
     return {"bars": bars, "log": bool(wide), "from": float(edges[0]), "to": float(edges[-1])}
 

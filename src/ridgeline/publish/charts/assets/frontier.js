@@ -102,21 +102,30 @@ function derive() {
   const wanted = points.filter(p => data.subjects[p.subject] === subject && (state.precision === EVERY || series[p.s].precision === state.precision) && (state.source === EVERY || p.source === state.source));
   const front = data.fronts[`${x}|${y}`] ?? { lines: [], by: [], near: [] }, on = new Set(front.lines.flat()), close = new Set(front.near);
   const present = unique(wanted.map(p => p.s)).sort((a, b) => a - b);
-  const hidden = new Set(state.hide == null ? quiet(present) : present.filter(s => state.hide.includes(series[s].key)));
   for (const p of wanted) {
     p.state = p.validity === 'invalid' || p.v[x] == null || p.v[y] == null ? 'missing' : p.validity === 'degraded' ? 'degraded' : on.has(p.i) ? 'on' : close.has(p.i) ? 'near' : 'dominated';
   }
+  now = now ?? {};
+  const usual = quiet(present, wanted, front, x, y), order = now.order;
+  const hidden = new Set(state.hide == null ? usual : present.filter(s => state.hide.includes(series[s].key)));
   const logX = state.log.includes('x'), logY = state.log.includes('y'), drops = p => (logX && p.v[x] <= 0) || (logY && p.v[y] <= 0);
   const placed = wanted.filter(p => p.state !== 'missing'), dropped = placed.filter(drops), shown = placed.filter(p => !drops(p) && !hidden.has(p.s));
   const seen = new Set(shown.map(p => p.i)), lines = front.lines.map(line => line.filter(i => seen.has(i))).filter(line => line.length);
-  now = { subjects, subject, x, y, wanted, front, present, hidden, placed, dropped, shown, lines, logX, logY, byLine: new Map() };
+  now = { order, usual, subjects, subject, x, y, wanted, front, present, hidden, placed, dropped, shown, lines, logX, logY, byLine: new Map() };
   now.limit = measures[x]?.better ? state.limit ?? firstLimit((lines.some(line => measuredLine(line)) ? lines.filter(measuredLine) : lines).map(line => line.map(i => points[i].v[x])), measures[x].better) : null;
 }
 const measuredLine = line => counts(series[points[line[0]].s]);
-/* At first: up to four series, measured ones before the others, and one more that is not measured. */
-function quiet(present) {
-  const official = present.filter(s => !series[s].overlay), measured = official.filter(s => counts(series[s])), others = official.filter(s => !counts(series[s]));
-  return [...measured.slice(4), ...(measured.length ? others.slice(1) : others.slice(4))];
+/* At first: the four measured series that give most in the middle of the field, and one more that is not measured; a
+   series without a point on these axes is no help. */
+function quiet(present, wanted, front, x, y) {
+  const have = new Set(wanted.filter(p => p.state !== 'missing').map(p => p.s)), official = present.filter(s => !series[s].overlay);
+  const lines = front.lines.filter(line => have.has(points[line[0]].s)), xs = lines.flat().map(i => points[i].v[x]).sort((a, b) => a - b), middle = xs[xs.length >> 1], up = measures[x]?.better !== 'lower', sign = measures[y]?.better === 'lower' ? -1 : 1;
+  const strength = new Map(lines.map(line => [points[line[0]].s, Math.max(...line.filter(i => (up ? points[i].v[x] >= middle : points[i].v[x] <= middle)).map(i => sign * points[i].v[y]), -Infinity)]));
+  const ranked = list => list.filter(s => have.has(s)).sort((a, b) => (strength.get(b) ?? -Infinity) - (strength.get(a) ?? -Infinity) || a - b);
+  const measured = ranked(official.filter(s => counts(series[s]))), others = ranked(official.filter(s => !counts(series[s])));
+  now.order = [...measured, ...others, ...present.filter(s => !have.has(s) || series[s].overlay)].filter((s, i, all) => all.indexOf(s) === i);
+  const shown = new Set([...measured.slice(0, 4), ...others.slice(0, measured.length ? 1 : 4), ...present.filter(s => series[s].overlay)]);
+  return present.filter(s => !shown.has(s) && have.has(s));
 }
 const ladderOf = p => points.filter(q => q.line === p.line && q.s === p.s).sort((a, b) => a.c - b.c || a.i - b.i);
 const witness = p => (now.front.by[p.i] >= 0 ? { point: points[now.front.by[p.i]], near: p.state === 'near' } : null);
@@ -165,8 +174,9 @@ function answer() {
     return host.replaceChildren(...out.flat());
   }
   if (!lead) return host.replaceChildren(`No visible measured point reaches ${number(limit ?? 0)} ${mx.unit} of ${mx.said}. Move the limit or show more series.`);
+  const better = measured.length ? present.filter(s => hidden.has(s) && counts(series[s])).map(s => ({ s, p: bestOf(s) })).filter(g => g.p && sign * (g.p.v[y] - lead.p.v[y]) < 0).sort((a, b) => sign * (a.p.v[y] - b.p.v[y]))[0] : null;
   const rest = got.slice(1).map(g => `${series[g.s].name} ${(g.p.v[y] / lead.p.v[y]).toFixed(2)}×`), short = pool.length - got.length;
-  return host.replaceChildren(at, ...words, rest.length ? ` Against it: ${rest.slice(0, 4).join(', ')}${rest.length > 4 ? ` and ${rest.length - 4} behind those` : ''}.` : '', short ? ` ${number(short)} more do${short === 1 ? 'es' : ''} not get there.` : '');
+  return host.replaceChildren(...[at, ...words, rest.length ? ` Against it: ${rest.slice(0, 4).join(', ')}${rest.length > 4 ? ` and ${rest.length - 4} behind those` : ''}.` : '', short ? ` ${number(short)} more do${short === 1 ? 'es' : ''} not get there.` : '', better ? [' Hidden and ahead: ', el('b', {}, series[better.s].name), ` with ${number(better.p.v[y])}.`] : ''].flat());
 }
 
 /* ── The plot ── */
@@ -230,7 +240,8 @@ function list() {
   if (!measures[now.y]) return;
   const host = one('#series'), { x, y, present, hidden, limit } = now, my = measures[y], top = present.filter(s => counts(series[s]) && !hidden.has(s)).map(s => bestOf(s)?.v[y]).filter(v => v != null);
   const best = top.length ? (my.better === 'lower' ? Math.min(...top) : Math.max(...top)) : null, focused = document.activeElement?.dataset?.s;
-  host.replaceChildren(...present.map(s => {
+  const words = one('#series-filter')?.value.toLowerCase().split(/\s+/) ?? [];
+  host.replaceChildren(...now.order.filter(s => words.every(word => `${series[s].name} ${series[s].source}`.toLowerCase().includes(word))).map(s => {
     const one = series[s], mine = now.placed.filter(p => p.s === s), on = mine.filter(p => p.state === 'on').length, b = bestOf(s), off = hidden.has(s), emulated = !counts(one), kind = [one.source === 'measured' ? '' : one.source, one.overlay ? `unofficial: ${one.overlay}` : ''].filter(Boolean).join(', ');
     const meter = el('div', { class: 'meter' }, b && best && !off && !emulated ? vars(el('i'), { width: `${Math.min(100, 100 * (my.better === 'lower' ? best / b.v[y] : b.v[y] / best))}%`, background: `var(--s${one.slot})` }) : null);
     const row = el('button', { class: `srow ${one.source !== 'measured' ? 'unmeasured' : one.overlay ? 'overlaid' : ''}`, type: 'button', 'data-s': s, 'aria-pressed': String(!off), title: one.key }, swatch(one, off),
@@ -240,7 +251,7 @@ function list() {
       const next = new Set(hidden);
       if (event.detail === 2) for (const other of present) { if (other === s) next.delete(other); else next.add(other); }
       else if (next.has(s)) next.delete(s); else next.add(s);
-      const usual = new Set(quiet(present)), same = usual.size === next.size && [...usual].every(k => next.has(k));
+      const usual = new Set(now.usual), same = usual.size === next.size && [...usual].every(k => next.has(k));
       set({ hide: same ? null : [...next].map(k => series[k].key) });
     });
     for (const type of ['mouseenter', 'focus']) row.addEventListener(type, () => { if (!hidden.has(s)) chart?.solo(s); });
@@ -250,8 +261,9 @@ function list() {
   if (focused != null) one(`[data-s="${focused}"]`, host)?.focus({ preventScroll: true });
   const control = one('#limit');
   control.hidden = limit == null;
-  if (limit != null) { one('#limit-sign').textContent = `best ${measures[x].better === 'higher' ? '≥' : '≤'}`; one('#limit-value').textContent = number(limit); one('#limit-unit').textContent = measures[x].unit; }
+  if (limit != null) { one('#limit-sign').textContent = `best ${measures[x].better === 'higher' ? '≥' : '≤'}`; const field = one('#limit-value'); if (document.activeElement !== field) field.value = number(limit).replaceAll(',', ''); one('#limit-unit').textContent = measures[x].unit; }
   one('#show-all').hidden = !hidden.size;
+  one('#series-find').hidden = present.length <= 10;
 }
 
 /* ── What is not plotted, and why ── */
@@ -296,11 +308,11 @@ function columns() {
   };
   return [
     { key: 'series', name: 'Series', class: 'first', sort: p => series[p.s].name, cell: p => el('span', { class: 's' }, swatch(series[p.s]), el('span', {}, series[p.s].name, el('small', { class: 'narrow-only' }, shortName(p)))) },
-    { key: 'arm', name: 'Arm', class: 'mono wide-col', sort: p => p.arm, cell: p => p.arm },
+    { key: 'arm', name: 'Arm', class: 'mono wide-col clip', sort: p => p.arm, cell: p => el('span', { title: p.arm }, p.arm) },
     { key: 'c', name: 'Conc.', class: 'num wide-col', sort: p => p.c, cell: p => number(p.c) },
     { ...measure(x, 'num'), key: 'x' }, { ...measure(y, 'num'), key: 'y' }, ...extra.map(k => measure(k, 'num wide-col opt')),
     { key: 'gpus', name: 'GPUs', class: 'num wide-col opt', sort: p => p.gpus, cell: p => number(p.gpus) },
-    { key: 'front', name: 'Frontier', class: 'wide-col', sort: p => rank[p.state], cell: p => { const by = witness(p); return p.state === 'on' ? badge('on frontier', 'accent') : p.state === 'near' ? badge(`≈ ${shortName(by.point)}`) : by ? el('span', { class: 'faint' }, `behind ${shortName(by.point)}`) : el('span', { class: 'faint' }, p.state === 'degraded' ? 'never' : ''); } },
+    { key: 'front', name: 'Frontier', class: 'wide-col clip', sort: p => rank[p.state], cell: p => { const by = witness(p); return p.state === 'on' ? badge('on frontier', 'accent') : p.state === 'near' ? badge(`≈ ${shortName(by.point)}`) : by ? el('span', { class: 'faint' }, `behind ${shortName(by.point)}`) : el('span', { class: 'faint' }, p.state === 'degraded' ? 'never' : ''); } },
     { key: 'state', name: 'State', class: 'wide-col', sort: p => `${p.source} ${p.validity} ${p.cautions.length}`, cell: p => el('span', { class: 'badges' }, sourceBadge(p.source), series[p.s].overlay ? badge('unofficial', 'outline', series[p.s].overlay) : null, validityBadge(p), cautionBadge(p)) },
   ];
 }
@@ -327,7 +339,7 @@ function openPoint(p, keepFocus = false) {
   if (Boolean(p) !== was && innerWidth > 1180) { draw(); key(); }
   if (!p) { heat(null); if (was) { const i = returnTo?.dataset?.i; ((i != null && one(`#points tr[data-i="${i}"]`)) || (returnTo?.isConnected ? returnTo : one('#plot'))).focus({ preventScroll: true }); } return; }
   const ladder = ladderOf(p), k = ladder.indexOf(p);
-  if (options.detail && !p.full) { p.full = 'asked'; options.detail(p).then(more => { Object.assign(p, more.point, { full: 'here' }); measures = data.measures = { ...more.measures, ...measures }; if (state.p === p.id) openPoint(p, true); }, error => { p.full = null; p.failed = error.message; if (state.p === p.id) draw0(); }); }
+  if (options.detail && !p.full) { p.full = 'asked'; options.detail(p).then(more => { Object.assign(p, more.point, { full: 'here', v: { ...more.point.v, ...p.v }, why: { ...more.point.why, ...p.why } }); measures = data.measures = { ...more.measures, ...measures }; if (state.p === p.id) openPoint(p, true); }, error => { p.full = null; p.failed = error.message; if (state.p === p.id) draw0(); }); }
   const draw0 = () => drawer(host, p, { waiting: p.full === 'asked', deeper: options.deeper?.(p), series: series[p.s], measures, headline: data.headline.filter(h => h in p.v || h in p.why), x: now.x, y: now.y, ladder, by: witness(p), neighbour: ladder[k - 1] ?? ladder[k + 1] ?? null, run: data.run }, { go: q => openPoint(q, false), close: () => openPoint(null) });
   draw0();
   if (!keepFocus) one('h2', host).focus({ preventScroll: true });
@@ -367,6 +379,8 @@ export function frontierPage(raw, more = {}) {
   for (const button of all('[data-rows]')) button.addEventListener('click', () => { state.rows = button.dataset.rows; save(); rows(); });
   for (const button of all('[data-log]')) button.addEventListener('click', () => set({ log: ['x', 'y'].filter(a => (a === button.dataset.log) !== state.log.includes(a)).join('') }));
   for (const button of all('[data-step]')) button.addEventListener('click', () => { const step = chart ? stepOf(chart.range[1] - chart.range[0]) : 1; const v = Math.max(0, +(now.limit + Number(button.dataset.step) * step).toPrecision(8)); state.limit = v; now.limit = v; save(); chart?.setLimit(v); answer(); list(); });
+  one('#limit-value').addEventListener('change', event => { const v = numeric.parse(event.target.value); if (v === undefined) { event.target.value = number(now.limit); return; } state.limit = now.limit = v; save(); chart?.setLimit(v); answer(); list(); });
+  one('#series-filter').addEventListener('input', list);
   for (const button of all('[data-copy]')) button.addEventListener('click', () => copy(data.run.commands[Number(button.dataset.copy)].text, data.run.commands[Number(button.dataset.copy)].label));
   document.addEventListener('keydown', event => { if (event.key === 'Escape' && state.p) openPoint(null); });
   addEventListener('scroll', () => one('.query').classList.toggle('stuck', scrollY > 56), { passive: true });

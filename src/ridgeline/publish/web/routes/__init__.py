@@ -2,4 +2,14 @@
 
 from ridgeline.publish.web.routes import compare, data, frontier, gates, plan, points, runs, system, traces
 
-ROUTERS = (system.router, frontier.router, points.router, runs.router, data.router, compare.router, plan.router, gates.router, traces.router)
+ROUTERS = (
+    system.router,
+    frontier.router,
+    points.router,
+    runs.router,
+    data.router,
+    compare.router,
+    plan.router,
+    gates.router,
+    traces.router,
+)

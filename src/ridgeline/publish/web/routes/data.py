@@ -95,7 +95,9 @@ def get_parquet(request: Request) -> Response:
 
         columns = list(zip(*_rows(points), strict=True)) or [()] * len(COLUMNS)
         kinds = [_kinds().get(name, pa.string()) for name in COLUMNS]
-        table = pa.Table.from_arrays([pa.array(c, type=k) for c, k in zip(columns, kinds, strict=True)], names=list(COLUMNS))
+        table = pa.Table.from_arrays(
+            [pa.array(c, type=k) for c, k in zip(columns, kinds, strict=True)], names=list(COLUMNS)
+        )
         sink = io.BytesIO()
         pq.write_table(table, sink, compression="zstd")
         return sink.getvalue()
@@ -114,9 +116,6 @@ def _kinds() -> dict[str, Any]:
     import pyarrow as pa
 
     return {"concurrency": pa.int64(), "gpus": pa.int64(), "value": pa.float64(), "n": pa.int64()}
-
-
-
 
 
 def _rows(points: tuple[Point, ...]) -> Iterator[tuple[Any, ...]]:

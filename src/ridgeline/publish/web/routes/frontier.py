@@ -43,7 +43,7 @@ def get_page(request: Request) -> Response:
         question=words,
         banner=_banner(asked),
         notices=(),  # the page says them itself: it knows the keys that are its own
-        overlays=[{"name": name, "without": _without(question, id)} for id, name in asked.overlays],
+        overlays=[{"name": name, "n": n, "without": _without(question, id)} for id, name, n in asked.overlays],
         can_overlay=can,
         x_title=page_data["measures"][asked.x]["label"] if asked.x else "x",
         y_title=page_data["measures"][asked.y]["label"] if asked.y else "y",

@@ -39,10 +39,10 @@ def get_gates(request: Request) -> Response:
     """Stored gate judgements, and the newest runs against the ones before them."""
     context = context_of(request)
     holding = context.library.holding(html.channel_of(request))
-    recent = [
-        {**row, "a": row["a"].id, "b": row["b"].id} for row in gatepage.recent(holding)
-    ]
-    return Response(encode({"recent": recent, "gates": gatepage.gates(context.given.gates)}), media_type="application/json")
+    recent = [{**row, "a": row["a"].id, "b": row["b"].id} for row in gatepage.recent(holding)]
+    return Response(
+        encode({"recent": recent, "gates": gatepage.gates(context.given.gates)}), media_type="application/json"
+    )
 
 
 @router.get("/api/v1/changelog", tags=["gates"])

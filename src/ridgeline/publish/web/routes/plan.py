@@ -64,7 +64,9 @@ def _page(request: Request, files: Sequence[Path], *, pasted: str = "", hide: st
         try:
             found["found"] = planpage.view(given.check(files), more.get("verdict"))
         except InputError as error:
-            found["problems"] = [str(problem).replace(f"{hide}/", "") if hide else str(problem) for problem in error.problems]
+            found["problems"] = [
+                str(problem).replace(f"{hide}/", "") if hide else str(problem) for problem in error.problems
+            ]
     return html.page(
         request,
         "plan.html",

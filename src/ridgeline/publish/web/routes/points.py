@@ -11,7 +11,7 @@ from starlette.responses import FileResponse, Response
 
 from ridgeline.publish.charts import axes
 from ridgeline.publish.charts.data import about, again, row
-from ridgeline.publish.web import html, pointpage
+from ridgeline.publish.web import chart, html, pointpage
 from ridgeline.publish.web.answers import answer, encode, etag
 from ridgeline.publish.web.data import Found
 from ridgeline.publish.web.html import context_of
@@ -115,7 +115,7 @@ def get_point(request: Request, address: str) -> Response:
 def get_card(request: Request, address: str) -> Response:
     """What the drawer shows beyond the chart's data."""
     found = _find(request, address)
-    point = found.point
+    [point] = chart.priced((found.point,), context_of(request).given.prices)
 
     def make() -> bytes:
         units = axes.measures([point])

@@ -36,7 +36,15 @@ def get_page(request: Request, trace: str = "", session: str = "", start: int = 
         except InputError as error:
             values["wrong"] = str(error)
     return html.page(
-        request, "traces.html", "traces", traces=list(given), name=name, notices=notices, start=start, step=A_PAGE, **values
+        request,
+        "traces.html",
+        "traces",
+        traces=list(given),
+        name=name,
+        notices=notices,
+        start=start,
+        step=A_PAGE,
+        **values,
     )
 
 
