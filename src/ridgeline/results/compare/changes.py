@@ -27,6 +27,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("recipe", re.compile(r"recipe|deployment|argv|(^|\.)env\.|topology|pools|(^|\.)cell$|tuning")),
     ("settings", re.compile(r"setting|speed|prompt_mode|slo")),
 )
+_RECIPE = re.compile(r"(^|\.)(argv|env)\.")
 KINDS = (*(kind for kind, _ in _KINDS), "other")
 _NOISE = re.compile(r"(^|\.)(ready_s|containment|content|repeat|started|finished|pid|ports?)(\.|$)")
 _FACTS = ("image", "model", "recipe_fingerprint", "speed", "prompt_mode", "slo", "dataset", "cpu_dram_gb")
@@ -66,6 +67,8 @@ def changes(pairs: Sequence[Pair], about: Mapping[str, Mapping[str, Any]]) -> tu
 
 def kind_of(name: str) -> str:
     """Which kind of thing a name of the provenance is."""
+    if _RECIPE.search(name.lower()):  # a command line names the engine and its packages too
+        return "recipe"
     return next((kind for kind, pattern in _KINDS if pattern.search(name.lower())), "other")
 
 
