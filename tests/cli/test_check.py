@@ -54,7 +54,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return Deployment((Service("engine", tuple(words)),), "engine", "m", "vllm", recipe="run.sh")
 
     recipe = registry.Recipe("run.sh", write, framework="vllm")
-    monkeypatch.setattr("ridgeline.cli.preflight.deployment_of", lambda cell, facts, settings: recipe.write())
+    monkeypatch.setattr("ridgeline.cli.preflight.deployment_of", lambda cell, facts, given, recipes=(): recipe.write())
     return tmp_path
 
 

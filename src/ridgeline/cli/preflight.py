@@ -10,12 +10,13 @@ from ridgeline.core.cell import Cell
 from ridgeline.core.errors import EnvironmentFailed, InputError
 from ridgeline.plan.checks.subject import Knowledge, Subject, bind, formats_for
 from ridgeline.plan.checks.workload import workload_of
-from ridgeline.recipes.registry import deployment_of
+from ridgeline.recipes.registry import Recipe, deployment_of
 from ridgeline.recipes.settings import Facts, RecipeSettings
 from ridgeline.spec.facts.gpu import Gpu
 from ridgeline.spec.facts.library import find_gpu, find_model, load_model
 from ridgeline.spec.facts.model import ModelArch
 from ridgeline.spec.settings import Settings
+from ridgeline.sweep.overrides import recipes_with
 
 
 @dataclass(slots=True)
@@ -26,7 +27,11 @@ class Subjects:
     known: Knowledge
     contexts: tuple[int, ...] = ()
     trace: str = ""
+    recipes: tuple[Recipe, ...] = field(init=False)
     _models: dict[tuple[str, str], ModelArch] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.recipes = recipes_with(self.settings)
 
     def of(self, cell: Cell) -> Subject:
         """The subject of a cell, with its deployment where a recipe writes one. Raises InputError for a model or GPU
@@ -42,7 +47,8 @@ class Subjects:
             known=self.known,
         )
         try:
-            deployment = deployment_of(cell, Facts(arch, gpu), RecipeSettings())
+            facts = Facts(arch, gpu, subject.fleet)
+            deployment = deployment_of(cell, facts, RecipeSettings(curves=tuple(self.known.curves)), self.recipes)
         except (EnvironmentFailed, InputError) as error:
             return _without(subject, error.message.splitlines()[0])
         return bind(subject, deployment)
@@ -82,8 +88,8 @@ def knowledge(
     dumps: Sequence[Path] = (),
     shorter: bool = False,
 ) -> Knowledge:
-    """Everything that is found by path. Golden lengths are also looked for beside the configs and above them; where there are
-    none, the shipped ones count. Raises InputError."""
+    """Everything that is found by path. Golden lengths are also looked for beside the configs and above them; where
+    there are none, the shipped ones count. Raises InputError."""
     from ridgeline.spec.facts.acceptance import find_folder, load_curves
     from ridgeline.spec.facts.builds import load_dumps
     from ridgeline.spec.facts.golden import shipped_curves

@@ -49,6 +49,8 @@ def test_every_flag_has_its_line_and_its_value_goes_with_it() -> None:
     assert deployment is not None
     engine = deployment.service("engine")
     places = {item.text: (item.origin.file, item.origin.line) for item in engine.argv if item.origin}
+    columns = {item.text: item.origin.column for item in engine.argv if item.origin}
+    assert (columns["--kv-cache-dtype"], columns["--port"], columns["--max-num-seqs"]) == (3, 21, 8)
     assert places["org/m"] == ("recipes/run.sh", 6)
     assert places["--port"] == places["8888"] == ("recipes/run.sh", 6)
     assert places["--kv-cache-dtype"] == ("recipes/run.sh", 7)
@@ -128,3 +130,18 @@ def test_a_cells_variables() -> None:
     pools = environment_of(cell(arm=POOLS))
     assert (pools["PREFILL_TP"], pools["DECODE_DP_ATTENTION"], pools["PREFILL_NODES"]) == ("4", "true", "1")
     assert "TP" not in pools
+
+
+def test_a_flag_that_a_fix_adds_lands_in_the_same_array() -> None:
+    """Before the last flag's own word: at the end of its line the array is already closed."""
+    from ridgeline.plan.checks.patching import Edit, patched
+
+    text = b'CMD=(vllm serve m\n  --port 1 --max-num-seqs "$N")\n"${CMD[@]}" &\n'
+    done = DryRun((launch(3, "vllm", "serve", "m", "--port", "1", "--max-num-seqs", "8"),), 0, "")
+    deployment = deployment_of(done, Sources({"run.sh": text}, {}))
+    assert deployment is not None
+    anchor = deployment.service("engine").argv[-1].origin
+    assert anchor is not None
+    after, left = patched(text, [Edit(anchor, "", " --gpu-memory-utilization 0.86", "")])
+    assert not left
+    assert b'--port 1 --gpu-memory-utilization 0.86 --max-num-seqs "$N")\n' in after

@@ -22,7 +22,8 @@ from ridgeline.plan.checks.subject import Subject
 
 class Edit(NamedTuple):
     """Replace `old` by `new` on a line of a file; `column` 0: where it stands alone on that line. An empty `old` adds
-    `new` at the end of the line, before a continuation mark."""
+    `new` before the word at `column`, so that it lands in the same command or array; without a column at the end of
+    the line, before a continuation mark."""
 
     where: Where
     old: str
@@ -118,6 +119,9 @@ def patched(data: bytes, edits: Sequence[Edit]) -> tuple[bytes, list[tuple[Edit,
 
 def _edited(line: bytes, edit: Edit) -> bytes | None:
     old, new = edit.old.encode(), edit.new.encode()
+    if not old and edit.where.column:
+        at = edit.where.column - 1
+        return line[:at] + new.strip() + b" " + line[at:] if line[at : at + 1].strip() else None
     if not old:
         mark = re.search(rb"(\s*\\)?(\r?)$", line)
         assert mark is not None

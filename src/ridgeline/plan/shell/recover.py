@@ -186,21 +186,26 @@ class _Places:
     def flag(self, flag: str) -> Where | None:
         """The last place at or above the launch that has the flag as a word of code."""
         pattern = re.compile(rf"(?<![\w-]){re.escape(flag)}(?![\w-])")
-        lines = [
-            node.line + node.text[: match.start()].count("\n")
-            for node in self.facts.script.of("word", "string_content", "raw_string", "concatenation", "heredoc_body")
-            for match in pattern.finditer(node.text)
-        ]
-        return self._at(lines)
+        places = []
+        for node in self.facts.script.of("word", "string_content", "raw_string", "concatenation", "heredoc_body"):
+            for match in pattern.finditer(node.text):
+                before = node.text[: match.start()].encode()
+                last = before.rpartition(b"\n")[2]
+                column = len(last) + 1 if b"\n" in before else node.column + len(before)
+                places.append((node.line + before.count(b"\n"), column))
+        return self._at(places)
 
     def variable(self, name: str) -> Where | None:
         """The last assignment at or above the launch."""
         nodes = [node for node in self.facts.script.of("variable_assignment") if node.text.startswith(f"{name}=")]
-        return self._at([node.line for node in nodes])
+        return self._at([(node.line, node.column) for node in nodes])
 
-    def _at(self, lines: list[int]) -> Where | None:
-        above = [line for line in lines if line <= self.last]
-        return self.sources.where(self.name, max(above) if above else min(lines)) if lines else None
+    def _at(self, places: list[tuple[int, int]]) -> Where | None:
+        if not places or self.name is None:
+            return None
+        above = [place for place in places if place[0] <= self.last]
+        line, column = max(above) if above else min(places)
+        return Where(self.sources.shown.get(self.name, self.name), line, column)
 
 
 def _model(words: Sequence[str]) -> str:
