@@ -5,9 +5,10 @@ from __future__ import annotations
 import platform
 import signal
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,6 +22,12 @@ from ridgeline.recipes.settings import RecipeSettings
 from ridgeline.sweep.deploy import Deploy, Engine
 from ridgeline.sweep.settings import SweepSettings
 from ridgeline.sweep.workload import Workload
+
+if TYPE_CHECKING:
+    from ridgeline.results.runfolder import RunFolder
+    from ridgeline.sweep.run import Planned, Summary
+
+    Cluster = Callable[[Planned], dict[str, str]]
 
 app = typer.Typer(add_completion=False)
 
@@ -53,6 +60,9 @@ def sweep(
     seed: Annotated[int, typer.Option(help="of start points, texts and arrivals")] = 42,
     runner_config: Annotated[Path | None, typer.Option(help="runners file, where host memory must be known")] = None,
     fail_fast: Annotated[bool, typer.Option(help="stop at the first cell that fails")] = False,
+    executor: Annotated[str, typer.Option(help="local, or slurm: one job for each engine start")] = "local",
+    config: Annotated[Path | None, typer.Option("--settings", help="ridgeline.yaml, for the fleet's options")] = None,
+    only_keys: Annotated[Path | None, typer.Option(hidden=True, help="file with run keys")] = None,
     dry_run: Annotated[bool, typer.Option(help="print the commands each cell would start, and stop")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="events as JSON lines on stdout")] = False,
 ) -> int:
@@ -77,7 +87,9 @@ def sweep(
         return job.show()
     job.refuse_speed_on_real_engines(force_speed)
     _stop_on_sigterm()
-    return job.run(out or Path("runs") / configs[0].stem, as_json=as_json)
+    if only_keys is not None:
+        job.sweep.only = frozenset(only_keys.read_text().split())
+    return job.run(out or Path("runs") / configs[0].stem, as_json=as_json, cluster=_cluster(executor, config))
 
 
 def _engine(text: str) -> Engine:
@@ -86,6 +98,23 @@ def _engine(text: str) -> Engine:
     if text == "emulated":
         return "emulated"
     raise InputError([Problem(f"is `{text}`, must be real or emulated", key="--engine")])
+
+
+def _cluster(executor: str, config: Path | None) -> Cluster | None:
+    """Options of the scheduler by runner, None for this machine."""
+    if executor == "local":
+        return None
+    if executor != "slurm":
+        raise InputError([Problem(f"is `{executor}`, must be local or slurm", key="--executor")])
+    from ridgeline.spec.settings import load_settings
+
+    settings = load_settings(config)
+
+    def options(item: Planned) -> dict[str, str]:
+        fleet = settings.fleet(item.cell.benchmark.runner)
+        return dict(fleet.scheduler) if fleet else {}
+
+    return options
 
 
 def _endpoint(prompts: str) -> str:
@@ -140,8 +169,8 @@ class Job:
             hint = "leave it out, or add --force-speed and accept invalid points"
             raise InputError([Problem(message, key="--speed", hint=hint)])
 
-    def run(self, path: Path, *, as_json: bool) -> int:
-        """Run it into `path`; 1 when a cell failed."""
+    def run(self, path: Path, *, as_json: bool, cluster: Cluster | None = None) -> int:
+        """Run it into `path`, here or by jobs of a cluster; 1 when a cell failed."""
         from ridgeline.cli.views import choose_view
         from ridgeline.publish.report.page import write_run_report
         from ridgeline.results.runfolder import RunFolder, RunHeader
@@ -157,7 +186,7 @@ class Job:
         with RunFolder.create_or_open(path, header) as folder:
             with choose_view(as_json=as_json) as view:
                 self.sweep.listen = view
-                summary = self.sweep.run(folder)
+                summary = self._on_slurm(folder, cluster) if cluster else self.sweep.run(folder)
             report = write_run_report(folder)
         left = f", {summary.left} not tried" if summary.left else ""
         sys.stderr.write(
@@ -167,3 +196,12 @@ class Job:
             + (", or run the same command again to retry what failed\n" if summary.failed else "\n")
         )
         return 1 if summary.failed or summary.left else 0
+
+    def _on_slurm(self, folder: RunFolder, options: Cluster) -> Summary:
+        from ridgeline.sweep.slurm import SlurmSweep, local_command
+
+        def say(text: str) -> None:
+            sys.stderr.write(f"{text}\n")
+
+        command = local_command(sys.argv[2:], sys.executable)
+        return SlurmSweep(self.sweep, folder, command, options, say=say).run()

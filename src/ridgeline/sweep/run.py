@@ -67,13 +67,15 @@ class Sweep:
     fail_fast: bool = False
     failures_in_a_row: int = 3  # on one engine; then its other cells are not tried
     expect: Expect = expected_of_model
+    only: frozenset[str] | None = None  # run keys; other cells are left out as if they were not asked for
 
     def plan(self) -> list[Planned]:
         """Every cell with its deployment and run key, in order. Raises InputError before anything is started.
 
         An agentic cell says the duration that is asked for: a shorter window is another cell than the canonical hour.
         """
-        return [self._planned(asked(cell, self.settings)) for cell in self.cells]
+        found = [self._planned(asked(cell, self.settings)) for cell in self.cells]
+        return [item for item in found if self.only is None or item.run_key in self.only]
 
     def _planned(self, cell: Cell) -> Planned:
         deployment, source = self.deploy(cell)
