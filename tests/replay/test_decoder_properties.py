@@ -1,22 +1,28 @@
 """Properties of the decoder on bytes nobody wrote by hand: it never raises, splits change nothing, and the quick reader
-agrees with the general one. The long run is marked `fuzz`; RIDGELINE_FUZZ_SECONDS bounds it (default 600).
+agrees with the general one. The long runs are marked `fuzz` and share RIDGELINE_FUZZ_SECONDS (default 600); the short
+one in every run takes RIDGELINE_FUZZ_SMOKE_SECONDS (default 2).
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import random
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
+from decoder_promises import check, decode, general_only, told
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_cases import CASES, data, used
 
-from ridgeline.replay import openai_stream
-from ridgeline.replay.openai_stream import Answer, Ending, ResponseDecoder
+from ridgeline.replay.openai_stream import Ending
 
+SECONDS = float(os.environ.get("RIDGELINE_FUZZ_SECONDS", "600")) / 2
 BODIES = [b"".join(case.reads) for case in CASES]
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=8) | st.sampled_from(
@@ -50,27 +56,6 @@ STREAMS = st.lists(chunks() | st.just(used(completion_tokens=3)), max_size=12).m
 )
 
 
-def decode(body: bytes, cuts: list[int], ending: Ending = Ending.COMPLETE, status: int = 200) -> Answer:
-    decoder, start = ResponseDecoder(status), 0
-    for at, cut in enumerate([*sorted(cuts), len(body)]):
-        decoder.feed(body[start:cut], at)
-        start = max(start, cut)
-    return decoder.close(ending)
-
-
-def told(answer: Answer) -> Answer:
-    """What an answer says apart from times."""
-    return answer._replace(
-        flags=tuple(flag for flag in answer.flags if flag != "coalesced"),
-        first_byte_ns=None,
-        first_token_ns=None,
-        first_visible_ns=None,
-        last_token_ns=None,
-        chunk_ns=[0] * len(answer.chunk_ns),
-        choice_first_token_ns=dict.fromkeys(answer.choice_first_token_ns, 0),
-    )
-
-
 def mutated(rng: random.Random) -> bytes:
     """A fixture with bytes of itself and of another one moved, doubled, dropped or changed."""
     body = bytearray(rng.choice(BODIES))
@@ -95,16 +80,7 @@ def mutated(rng: random.Random) -> bytes:
 def holds(body: bytes, rng: random.Random) -> None:
     """The decoder's promises on these bytes."""
     ending, status = rng.choice(list(Ending)), rng.choice([200, 200, 200, 500])
-    whole = told(decode(body, [], ending, status))
-    cuts = [rng.randint(0, len(body)) for _ in range(rng.randint(0, 5))]
-    assert told(decode(body, cuts, ending, status)) == whole
-    assert decode(body, cuts, ending, status) == general_only(body, cuts, ending, status)
-
-
-def general_only(body: bytes, cuts: list[int], ending: Ending = Ending.COMPLETE, status: int = 200) -> Answer:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(openai_stream, "common_chunk", lambda data: None)
-        return decode(body, cuts, ending, status)
+    check(body, [rng.randint(0, len(body)) for _ in range(rng.randint(0, 5))], ending, status)
 
 
 @given(STREAMS, st.lists(st.integers(0, 900), max_size=5))
@@ -131,9 +107,8 @@ def test_deep_nesting_is_an_error_not_a_crash() -> None:
     assert answer.error and "not JSON" in answer.error
 
 
-@pytest.mark.fuzz
-def test_fuzz() -> None:
-    until = time.monotonic() + float(os.environ.get("RIDGELINE_FUZZ_SECONDS", "600"))
+def fuzz(seconds: float) -> None:
+    until = time.monotonic() + seconds
     seed = random.SystemRandom().randrange(1 << 32)
     while time.monotonic() < until:
         seed += 1
@@ -143,3 +118,22 @@ def test_fuzz() -> None:
             holds(body, rng)
         except Exception as error:
             raise AssertionError(f"seed {seed}: {body!r}") from error
+
+
+def test_fuzzing_for_a_moment_finds_nothing() -> None:
+    fuzz(float(os.environ.get("RIDGELINE_FUZZ_SMOKE_SECONDS", "2")))
+
+
+@pytest.mark.fuzz
+def test_fuzzing_finds_nothing() -> None:
+    fuzz(SECONDS)
+
+
+@pytest.mark.fuzz
+def test_coverage_guided_fuzzing_finds_nothing(tmp_path: Path) -> None:
+    if importlib.util.find_spec("atheris") is None:
+        pytest.skip("atheris is not installed (pip install atheris)")
+    program = Path(__file__).with_name("fuzz_decoder.py")
+    command = [sys.executable, str(program), str(tmp_path), f"-max_total_time={SECONDS:.0f}", "-max_len=4096"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
