@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,8 +24,10 @@ from ridgeline.sweep.settings import SweepSettings
 from ridgeline.sweep.workload import Workload
 
 if TYPE_CHECKING:
+    from ridgeline.core.deployment import Deployment
+    from ridgeline.core.finding import Expectation
     from ridgeline.results.runfolder import RunFolder
-    from ridgeline.sweep.run import Planned, Summary
+    from ridgeline.sweep.run import Expect, Planned, Summary
 
     Cluster = Callable[[Planned], dict[str, str]]
 
@@ -87,6 +89,7 @@ def sweep(
         return job.show()
     job.refuse_speed_on_real_engines(force_speed)
     _stop_on_sigterm()
+    job.sweep.expect = _expectations(configs, config)
     if only_keys is not None:
         job.sweep.only = frozenset(only_keys.read_text().split())
     return job.run(out or Path("runs") / configs[0].stem, as_json=as_json, cluster=_cluster(executor, config))
@@ -98,6 +101,28 @@ def _engine(text: str) -> Engine:
     if text == "emulated":
         return "emulated"
     raise InputError([Problem(f"is `{text}`, must be real or emulated", key="--engine")])
+
+
+def _expectations(configs: list[Path], config: Path | None) -> Expect:
+    """What the preflight promises for a cell; the engine model's own promises for emulated ones."""
+    from functools import cache
+
+    from ridgeline.cli.preflight import Subjects, knowledge
+    from ridgeline.plan.checks.report import check
+    from ridgeline.plan.checks.subject import bind
+    from ridgeline.spec.settings import load_settings
+    from ridgeline.sweep.deploy import EMULATED, expected_of_model
+
+    @cache
+    def maker() -> Subjects:
+        return Subjects(load_settings(config), knowledge(configs))
+
+    def expect(cell: Cell, deployment: Deployment) -> Sequence[Expectation]:
+        if deployment.kind == EMULATED:
+            return expected_of_model(cell, deployment)
+        return check(bind(maker().of(cell), deployment)).expectations
+
+    return expect
 
 
 def _cluster(executor: str, config: Path | None) -> Cluster | None:

@@ -148,3 +148,15 @@ def test_preemptions_are_a_share_of_requests_and_acceptance_is_as_measured() -> 
     measured = point(preemptions=3.0, acceptance_length=2.5, e2e__p50=1.0)
     found = values(observed(measured, Replay(records=(), phases=Phases()), "vllm"))
     assert found == {"preempted_share": 0.03, "acceptance_length": 2.5}
+
+
+def test_acceptance_by_position_is_a_share_of_the_drafts() -> None:
+    def page(drafts: float, first: float, second: float) -> dict[str, float]:
+        name = 'vllm:spec_decode_num_accepted_tokens_per_pos_total{{engine="0",position="{}"}}'
+        return {'vllm:spec_decode_num_drafts_total{engine="0"}': drafts, name.format(0): first, name.format(1): second}
+
+    samples = (sample(0, page(100, 90, 50)), sample(100, page(300, 260, 150)))
+    phases = Phases(profiling_start_ns=10, profiling_end_ns=90, drained_ns=95)
+    found = values(observed(point(), Replay(records=(), phases=phases, samples=samples), "vllm"))
+    assert found["acceptance_rate_position_0"] == 0.85
+    assert found["acceptance_rate_position_1"] == 0.5

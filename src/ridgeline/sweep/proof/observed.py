@@ -23,6 +23,8 @@ RETURNS = 10  # fewer returning turns say nothing about affinity
 SMALL_PROMPT = 512  # tokens: below, rounding to blocks hides whether a prefix was found
 _RANK = re.compile(r'(?:^|,)engine="([^"]*)"')
 STEPS = "ridgeline:emulator_decode_steps_total"
+DRAFTS = "vllm:spec_decode_num_drafts_total"
+POSITIONS = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
 _ROUTER = "vllm_router_"
 
 
@@ -37,6 +39,7 @@ def observed(point: Point, replay: Replay, kind: str) -> tuple[Evidence, ...]:
     found += _contamination(replay.records)
     found += _graph_misses(scrapes, replay)
     found += _router(scrapes, replay)
+    found += _positions(scrapes, replay)
     return tuple(found)
 
 
@@ -172,12 +175,30 @@ def _contamination(records: Sequence[Record]) -> Iterator[Evidence]:
         yield Evidence("contamination", cached / measured, parser=f"usage/1 ({len(early)} first requests)")
 
 
+def _window(replay: Replay) -> tuple[float, float] | None:
+    """When the measured requests were at the server."""
+    start, end = replay.phases.profiling_start_ns, replay.phases.drained_ns or replay.phases.profiling_end_ns
+    return (float(start), float(end)) if start is not None and end is not None else None
+
+
+def _positions(scrapes: Scrapes, replay: Replay) -> Iterator[Evidence]:
+    """How often the draft token at each position was accepted, of all drafts."""
+    window = _window(replay)
+    drafts = scrapes.increase((DRAFTS,), window) if window else None
+    if not drafts or window is None:
+        return
+    found = {m[1] for line in scrapes.own(POSITIONS) if (m := re.search(r'position="(\d+)"', line.labels))}
+    for position in sorted(found, key=int):
+        accepted = scrapes.increase((POSITIONS,), window, f'position="{position}"')
+        if accepted is not None:
+            yield Evidence(f"acceptance_rate_position_{position}", accepted / drafts, parser=PARSER)
+
+
 def _graph_misses(scrapes: Scrapes, replay: Replay) -> Iterator[Evidence]:
     """Share of decoding steps without a graph, where the engine counts them by mode (the emulated one does)."""
-    ends = (replay.phases.profiling_start_ns, replay.phases.drained_ns or replay.phases.profiling_end_ns)
-    if STEPS not in scrapes.names or ends[0] is None or ends[1] is None:
+    window = _window(replay)
+    if STEPS not in scrapes.names or window is None:
         return
-    window = (float(ends[0]), float(ends[1]))
     total = scrapes.increase((STEPS,), window)
     missed = scrapes.increase((STEPS,), window, 'mode="NONE"') or 0.0
     if total:

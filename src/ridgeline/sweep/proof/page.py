@@ -43,19 +43,19 @@ A finished cell keeps `evidence.json` (name, value, file, line, byte offset, par
 def render() -> str:
     """The page, Markdown."""
     rows = (
-        ("P1", "`engines` equals the data-parallel ranks of the cell", "engines with metrics"),
-        ("P2", f"`prefix_hit` above 0; `prefix_gap` at most {PREFIX_GAP:g}: hits below what this run could find "
+        ("E1", "`engines` equals the data-parallel ranks of the cell", "engines with metrics"),
+        ("E2", f"`prefix_hit` above 0; `prefix_gap` at most {PREFIX_GAP:g}: hits below what this run could find "
                "again, judged only while the pool never filled up", "agentic cells"),
-        ("P3", f"`affinity` at least {AFFINITY:g}: share of returning turns that find most of their session",
+        ("E3", f"`affinity` at least {AFFINITY:g}: share of returning turns that find most of their session",
          "agentic cells with several ranks"),
-        ("P4", f"`preempted_share` at most {PREEMPTED:g} of the requests", "engines with metrics"),
-        ("P5", "`router_retries` and `router_breaker` are 0", "cells with a router"),
-        ("P7", f"`rank_imbalance` at most {IMBALANCE:g}: the busiest rank against the mean, in prompt tokens",
+        ("E4", f"`preempted_share` at most {PREEMPTED:g} of the requests", "engines with metrics"),
+        ("E5", "`router_retries` and `router_breaker` are 0", "cells with a router"),
+        ("E7", f"`rank_imbalance` at most {IMBALANCE:g}: the busiest rank against the mean, in prompt tokens",
          f"several ranks, from {LANES_A_RANK} lanes a rank on"),
-        ("P8", f"`graph_misses` at most {GRAPH_MISSES:g} of the small steps", "engines that print the table"),
-        ("P10", f"`contamination` at most {CONTAMINATION:g}: prompt tokens cached before the first answer",
+        ("E8", f"`graph_misses` at most {GRAPH_MISSES:g} of the small steps", "engines that print the table"),
+        ("E10", f"`contamination` at most {CONTAMINATION:g}: prompt tokens cached before the first answer",
          "agentic cells that share an engine start with an earlier one"),
-        ("P9", f"`kv_tokens` within {KV_SLACK:.0%} of the prediction, `full_graphs`, `prefix_caching`",
+        ("E9", f"`kv_tokens` within {KV_SLACK:.0%} of the prediction, `full_graphs`, `prefix_caching`",
          "the emulated engine, whose memory is known exactly"),
     )  # fmt: skip
     parts = [_HEAD, *(f"| {code} | {text} | {place} |\n" for code, text, place in rows), _codes()]

@@ -35,8 +35,9 @@ def promises(
     kind = engine_kind(deployment.kind)
     standing = list(_standing(cell, deployment)) if kind.prefix else []
     if shared and kind.prefix and cell.scenario.kind == "agentic-coding":
-        standing.append(Expectation("contamination", "<=", CONTAMINATION, rule="P10"))
-    return tuple(dict.fromkeys((*map(_as_logged, preflight), *standing)))
+        standing.append(Expectation("contamination", "<=", CONTAMINATION, rule="E10"))
+    unique = {(w.name, w.op, w.value): w for w in (*standing, *map(_as_logged, preflight))}
+    return tuple(unique.values())
 
 
 def of_emulated(options: EngineOptions) -> tuple[Expectation, ...]:
@@ -51,9 +52,9 @@ def of_emulated(options: EngineOptions) -> tuple[Expectation, ...]:
     )
     tokens = memory_of(options).capacity.tokens
     return (
-        Expectation("kv_tokens", ">=", int(tokens * (1 - KV_SLACK)), "tokens", "P9"),
-        Expectation("full_graphs", "==", float(len(graphs.full)), rule="P9"),
-        Expectation("prefix_caching", "==", str(options.enable_prefix_caching), rule="P9"),
+        Expectation("kv_tokens", ">=", int(tokens * (1 - KV_SLACK)), "tokens", "E9"),
+        Expectation("full_graphs", "==", float(len(graphs.full)), rule="E9"),
+        Expectation("prefix_caching", "==", str(options.enable_prefix_caching), rule="E9"),
     )
 
 
@@ -68,18 +69,18 @@ def _as_logged(wanted: Expectation) -> Expectation:
 def _standing(cell: Cell, deployment: Deployment) -> Iterator[Expectation]:
     ranks = ranks_of(cell.arm.topology).dp if cell.arm.topology else None
     if ranks is not None:
-        yield Expectation("engines", "==", ranks, rule="P1")
+        yield Expectation("engines", "==", ranks, rule="E1")
     if cell.scenario.kind == "agentic-coding":
-        yield Expectation("prefix_hit", ">", 0.0, rule="P2")
-        yield Expectation("prefix_gap", "<=", PREFIX_GAP, rule="P2")
+        yield Expectation("prefix_hit", ">", 0.0, rule="E2")
+        yield Expectation("prefix_gap", "<=", PREFIX_GAP, rule="E2")
         if ranks is not None and ranks > 1:
-            yield Expectation("affinity", ">=", AFFINITY, rule="P3")
+            yield Expectation("affinity", ">=", AFFINITY, rule="E3")
     if ranks is not None and ranks > 1 and cell.concurrency >= LANES_A_RANK * ranks:
-        yield Expectation("rank_imbalance", "<=", IMBALANCE, rule="P7")
+        yield Expectation("rank_imbalance", "<=", IMBALANCE, rule="E7")
     words = [item.text for service in deployment.services for item in service.argv]
     if engine_kind(deployment.kind).counts_graphs or "--cudagraph-metrics" in words:
-        yield Expectation("graph_misses", "<=", GRAPH_MISSES, rule="P8")
-    yield Expectation("preempted_share", "<=", PREEMPTED, rule="P4")
+        yield Expectation("graph_misses", "<=", GRAPH_MISSES, rule="E8")
+    yield Expectation("preempted_share", "<=", PREEMPTED, rule="E4")
     if any(service.role == "router" for service in deployment.services):
-        yield Expectation("router_retries", "==", 0.0, rule="P5")
-        yield Expectation("router_breaker", "==", 0.0, rule="P5")
+        yield Expectation("router_retries", "==", 0.0, rule="E5")
+        yield Expectation("router_breaker", "==", 0.0, rule="E5")
