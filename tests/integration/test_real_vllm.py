@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.integration.realstack import ENVIRONMENT, RealStack, real_stack
+from tests.e2e.command import processes_with
+from tests.integration.realstack import ENVIRONMENT, ROOT, RealStack, real_stack
 
 from ridgeline.core.cell import Arm, Benchmark, Cell, Component, Scenario
 from ridgeline.core.deployment import Deployment, Item
@@ -198,3 +204,50 @@ def test_the_start_of_a_real_engine_has_phases(run: tuple[RunFolder, Summary]) -
     phases = stored(folder, folder.points()[0].run_key, "found")["phases"]["engine"]
     assert [phase["name"] for phase in phases] == ["start", "weights", "kv", "serving"]
     assert all(phase["ended"] is not None and phase["ended"] >= phase["began"] for phase in phases)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from ridgeline.core.point import Source
+from ridgeline.results.runfolder import RunFolder, RunHeader
+from ridgeline.sweep.run import Sweep
+from ridgeline.sweep.workload import Workload
+from tests.integration.realstack import real_stack
+from tests.integration.test_real_vllm import SETTINGS, cell, deployment
+stack, out = real_stack(), Path(sys.argv[1])
+workload = Workload(SETTINGS, Path(sys.argv[2]))
+sweep = Sweep([cell(2)], SETTINGS, workload, lambda c: (deployment(stack, c), Source.MEASURED))
+with RunFolder.create_or_open(out, RunHeader(name="real", created_at="2026-01-01T00:00:00Z")) as folder:
+    sweep.run(folder)
+"""
+
+
+@pytest.mark.parametrize("after_s", [4.0, 15.0])
+def test_killing_the_controller_leaves_nothing_of_a_real_engine(
+    stack: RealStack, tmp_path: Path, after_s: float
+) -> None:
+    """In mid-start the engine has forked workers and resource trackers, some in sessions of their own."""
+    trace = tmp_path / "trace.jsonl"
+    write_jsonl(trace, synthesise(4, seed=7, shape=SMALL))
+    tag = f"real-kill-{os.getpid()}-{after_s}"
+    words = [sys.executable, "-c", KILLED, str(tmp_path / "run"), str(trace)]
+    with (tmp_path / "said").open("w") as said:
+        running = subprocess.Popen(
+            words, cwd=ROOT, stdout=said, stderr=said, env={**os.environ, "RIDGELINE_TEST_TAG": tag}
+        )
+    try:
+        end = time.monotonic() + 60
+        while not list((tmp_path / "run").glob(".live/*/engine.log")) and time.monotonic() < end:
+            time.sleep(0.1)
+        time.sleep(after_s)
+        assert running.poll() is None, (tmp_path / "said").read_text()
+        assert len(processes_with(tag)) > 2, "the engine is starting"
+    finally:
+        running.kill()
+        running.wait()
+    end = time.monotonic() + 3.0
+    while (left := processes_with(tag)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert left == [], "processes outlived the controller"
+    assert not list((tmp_path / "run" / "cells").glob("*")), "a cell that was not measured is not there"
