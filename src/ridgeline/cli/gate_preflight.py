@@ -7,6 +7,8 @@ sandbox; other cells are checked as our own recipe would start them.
 from __future__ import annotations
 
 import datetime
+import re
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,7 +27,7 @@ from ridgeline.plan.shell.inputs import environment_of
 from ridgeline.plan.shell.recover import Sources, deployment_of, run_findings
 from ridgeline.publish.gate.launchers import launcher_of
 from ridgeline.publish.gate.rule import Remark, of_finding, remark
-from ridgeline.spec.settings import Settings, load_settings
+from ridgeline.spec.settings import Settings
 
 if TYPE_CHECKING:
     from ridgeline.core.dryrun import DryRun
@@ -33,10 +35,14 @@ if TYPE_CHECKING:
     from ridgeline.spec.config import Entry
 
 
-class Given(NamedTuple):
-    """Paths of what is known, as `ridgeline check` takes them."""
+BUDGET_S = 300.0  # for all dry runs of one change together: a hostile script may take its whole limit for every cell
+STARTS = re.compile(rb"\bvllm serve\b|\bsglang\b|launch_server|trtllm-serve|\batom\b|api_server\b")
 
-    settings: Path | None = None
+
+class Given(NamedTuple):
+    """Paths of what is known, as `ridgeline check` takes them, and loaded settings."""
+
+    settings: Settings
     observations: tuple[Path, ...] = ()
     dumps: tuple[Path, ...] = ()
     tables: tuple[Path, ...] = ()
@@ -46,7 +52,7 @@ class Given(NamedTuple):
 def make(given: Given, today: datetime.date, *, dry_run: bool) -> Preflight:
     """The preflight with what is known. `dry_run`: launch scripts may run in the sandbox. Raises InputError when a file
     does not load."""
-    settings = load_settings(given.settings)
+    settings = given.settings
     known = knowledge([], tables=given.tables, golden=given.golden, observations=given.observations, dumps=given.dumps)
     return _Preflight(settings, Subjects(settings, known), today, dry_run)
 
@@ -60,20 +66,16 @@ class _Preflight:
     said: dict[Finding, list[Cell]] = field(default_factory=dict)
     unknown: dict[str, Cell] = field(default_factory=dict)
     runs: dict[tuple[str, tuple[tuple[str, str], ...]], DryRun] = field(default_factory=dict)
+    spent_s: float = 0.0
 
     def __call__(
         self, cells: Sequence[Cell], changed: Mapping[str, bytes], library: Mapping[str, bytes]
     ) -> Iterable[Remark]:
-        self.said, self.unknown, self.runs = {}, {}, {}
+        self.said, self.unknown, self.runs, self.spent_s = {}, {}, {}, 0.0
         skipped: dict[str, list[str]] = {}
         refused: dict[tuple[str, str], list[str]] = {}
-        for cell in cells:
-            try:
-                subject = self.subjects.of(cell)
-            except InputError as error:
-                self.unknown.setdefault(error.message.splitlines()[0], cell)
-                continue
-            script = launcher_of(cell, subject.gpu.name, library)
+        for subject, script in self._started(cells, changed, library):
+            cell = subject.cell
             if script is None:
                 self._check(subject)
             elif not self.dry_run:
@@ -91,7 +93,25 @@ class _Preflight:
             yield replace(remark("P50", why, Where(script), hint="run the gate elsewhere"), subjects=tuple(names))
         for script, names in skipped.items():
             what = f"{len(names)} cells start from this script, which was linted and not dry-run"
-            yield replace(remark("P50", what, Where(script), hint="run the gate with --dry-run"), subjects=tuple(names))
+            yield replace(remark("P50", what, Where(script), hint="leave out --no-dry-run"), subjects=tuple(names))
+
+    def _started(
+        self, cells: Sequence[Cell], changed: Mapping[str, bytes], library: Mapping[str, bytes]
+    ) -> list[tuple[Subject, str | None]]:
+        """Subjects with the script that starts them. A changed script whose name says no cell serves those that have no
+        script, when it is the only one that starts an engine."""
+        found: list[tuple[Subject, str | None]] = []
+        for cell in cells:
+            try:
+                subject = self.subjects.of(cell)
+            except InputError as error:
+                self.unknown.setdefault(error.message.splitlines()[0], cell)
+                continue
+            found.append((subject, launcher_of(cell, subject.gpu.name, library)))
+        named = {script for _, script in found}
+        spare = [path for path, data in changed.items() if path not in named and STARTS.search(data)]
+        only = spare[0] if len(spare) == 1 else None
+        return [(subject, script or only) for subject, script in found]
 
     def _check(self, subject: Subject, leave_out: tuple[tuple[str, Verdict], ...] = ()) -> None:
         report = check(subject, self.settings, today=self.today)
@@ -116,8 +136,14 @@ class _Preflight:
         environment = environment_of(cell)
         key = (script, tuple(sorted(environment.items())))
         if key not in self.runs:
+            if self.spent_s > BUDGET_S:
+                raise EnvironmentFailed(f"not dry-run: the runs before took more than {BUDGET_S:g} s together")
+            began = time.monotonic()
             beside = {name: data for name, data in library.items() if name != script}
-            self.runs[key] = dry_run(library[script], environment, name=script, beside=beside)
+            try:
+                self.runs[key] = dry_run(library[script], environment, name=script, beside=beside)
+            finally:
+                self.spent_s += time.monotonic() - began
         return self.runs[key]
 
     def _say(self, finding: Finding, cell: Cell) -> None:

@@ -23,11 +23,13 @@ from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
 from ridgeline.core.where import Where
 
 if TYPE_CHECKING:
+    from ridgeline.publish.changelog.repository import Repository
     from ridgeline.publish.forge.event import Event
     from ridgeline.publish.forge.github import GitHub, JobRun
     from ridgeline.publish.gate.judge import Preflight, Surroundings
     from ridgeline.publish.gate.policy import GatePolicy
     from ridgeline.publish.gate.verdict import Gate
+    from ridgeline.spec.settings import Settings
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=__doc__)
 
@@ -39,8 +41,11 @@ Api = Annotated[str, typer.Option(envvar="GITHUB_API_URL", help="Root of GitHub'
 Online = Annotated[bool, typer.Option("--online", help="Ask GitHub (token in GITHUB_TOKEN) for what the event lacks.")]
 Post = Annotated[bool, typer.Option("--post", help="Write to GitHub: the comment, the status, what a command starts.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
-SettingsFile = Annotated[Path | None, typer.Option("--settings", help="ridgeline.yaml: fleets, models, waivers.")]
+SettingsFile = Annotated[
+    Path | None, typer.Option("--settings", help="ridgeline.yaml: fleets, models, waivers. Default: the base's own.")
+]
 Paths = Annotated[list[Path] | None, typer.Option(help="Earlier starts, JSON lines, repeatable.")]
+SETTINGS = "ridgeline.yaml"
 GITHUB_API = "https://api.github.com"
 
 
@@ -70,8 +75,11 @@ def gate(
     dashboard: Annotated[str | None, typer.Option(metavar="URL", help="A running dashboard, for the overlay.")] = None,
     picture: Annotated[str | None, typer.Option(metavar="URL", help="Where OUT/frontier.svg will be served.")] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Run launch scripts in the sandbox, to check cells as they start them.")
-    ] = False,
+        bool,
+        typer.Option(
+            "--dry-run/--no-dry-run", help="Launch scripts run in the sandbox: cells are checked as they start."
+        ),
+    ] = True,
     no_preflight: Annotated[bool, typer.Option("--no-preflight", help="Leave cells and scripts unchecked.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write verdict, comment and annotations.")] = None,
     github: Annotated[bool, typer.Option("--github", help="Print annotations as workflow commands on stderr.")] = False,
@@ -90,10 +98,11 @@ def gate(
 
     rules, happened = _policy(policy), _event(event)
     place = Repository.at(repo)
-    known = gate_preflight.Given(settings, *map(tuple, (observations or (), dumps or (), tables or (), golden or ())))
-    preflight = None if no_preflight else gate_preflight.make(known, _today(), dry_run=dry_run)
+    paths = map(tuple, (observations or (), dumps or (), tables or (), golden or ()))
     with _forge(happened.repository, facts, api, wanted=online or post) as hub:
         happened = _with_pull(happened, hub)
+        known = gate_preflight.Given(_settings(settings, happened, place), *paths)
+        preflight = None if no_preflight else gate_preflight.make(known, _today(), dry_run=dry_run)
         around = _surroundings(happened, hub, rules, evals, preflight)
         if candidate is not None:
             compared = gate_performance.make(candidate, store, data, dashboard, out, picture)
@@ -264,6 +273,21 @@ def _policy(path: Path | None) -> GatePolicy:
     from ridgeline.publish.gate.policy import inferencex_policy, load_gate_policy
 
     return inferencex_policy() if path is None else load_gate_policy(path)
+
+
+def _settings(path: Path | None, event: Event, place: Repository) -> Settings:
+    """The settings given, else `ridgeline.yaml` at the base: a change must not waive its own findings."""
+    from ridgeline.publish.gate.change import files_at
+    from ridgeline.spec import settings
+    from ridgeline.spec.tree import parse
+
+    if path is not None or event.pull is None:
+        return settings.load_settings(path)
+    try:
+        data = files_at(place, place.commit(event.pull.base_sha), [SETTINGS]).get(SETTINGS)
+    except InputError:
+        data = None  # the base is not here, which the judgement says better
+    return settings.load_settings() if data is None else settings.from_document(parse(data, SETTINGS))
 
 
 def _event(path: Path) -> Event:

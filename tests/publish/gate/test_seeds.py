@@ -29,9 +29,8 @@ def sandbox() -> None:
 def gate(repo: Repo, folder: Path, capsys: pytest.CaptureFixture[str], **changes: Any) -> tuple[int, dict[str, Any]]:
     event = folder / "event.json"
     event.write_text(json.dumps(pull_event(repo, title=seed.TITLE, **changes)))
-    settings = str(repo.root / "ridgeline.yaml")
     command = ["pr", "gate", "--event", str(event), "--repo", str(repo.root), "--policy", str(write_policy(folder))]
-    code = main([*command, "--settings", settings, "--dry-run", *seed.write_knowledge(folder), "--json"])
+    code = main([*command, *seed.write_knowledge(folder), "--json"])
     return code, json.loads(capsys.readouterr().out)
 
 

@@ -127,7 +127,7 @@ def test_the_action_runs(repo: Repo, tmp_path: Path) -> None:
             "RUNNER_TEMP": str(tmp_path),
             "POLICY": str(write_policy(tmp_path)),
             "SETTINGS": "",
-            "DRY_RUN": "false",
+            "DRY_RUN": "true",
             "POST": "true",
             "CANDIDATE": "",
             "STORE": "",

@@ -45,6 +45,8 @@ def on_pull_request(pull: PullRequest, action: str, github: GitHub, policy: Gate
     """For an event of a pull request: only `synchronize` can leave a sweep out, and only where labels allow it."""
     if action != "synchronize":
         return Reuse(False, False, f"`{action}` always sweeps", pull=pull.number)
+    if pull.draft:
+        return Reuse(False, False, "the pull request is a draft", pull=pull.number)
     faults = label_faults(pull, policy)
     if faults:
         return Reuse(False, False, "; ".join(faults), pull=pull.number)
