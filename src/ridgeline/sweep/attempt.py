@@ -17,6 +17,7 @@ from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.core.record import Replay
 from ridgeline.launch.blame import Blame, blame
 from ridgeline.launch.phases import Phases
+from ridgeline.launch.probe import Node, probe, refuse_unfit
 from ridgeline.launch.supervisor import Supervisor, tail
 from ridgeline.replay.driver import ReplaySettings, run_replay
 from ridgeline.replay.endpoint import Endpoint
@@ -67,8 +68,16 @@ class EngineStart:
     on_start: Callable[[str, Phases], None] = lambda service, phases: None
     served: int = 0  # cells replayed so far
     _supervisor: Supervisor = field(init=False)
+    _node: Node = field(init=False)
 
     def __enter__(self) -> Self:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._node = probe(self.folder)
+        try:
+            refuse_unfit(self._node, self.deployment)
+        except EnvironmentFailed as error:
+            blamed = Blame.INFRASTRUCTURE
+            raise AttemptFailed("node", error.message, hint=error.hint, logs={}, blamed=blamed) from error
         self._supervisor = Supervisor(self.deployment, self.folder, on_phase=self._phase, on_start=self.on_start)
         try:
             self._supervisor.__enter__()
@@ -97,6 +106,7 @@ class EngineStart:
             "containment": self._supervisor.containment,
             "ready_s": {name: running.ready_s for name, running in self._supervisor.running.items()},
             "phases": {name: r.phases.plain() for name, r in self._supervisor.running.items() if r.phases},
+            "node": self._node.plain(),
             "cache_before": cache,
             "served_before": self.served,
         }
