@@ -59,14 +59,15 @@ def state(repo: Repo) -> tuple[Any, ...]:
     return repo.git("status", "--porcelain"), repo.git("rev-parse", "HEAD"), repo.git("for-each-ref"), files
 
 
-@pytest.mark.parametrize("evil", EVIL)
-def test_a_hostile_string_everywhere(
+@pytest.mark.parametrize("evil", ["\n".join(EVIL[index::4]) for index in range(4)], ids=len)
+def test_hostile_strings_everywhere(
     pull: Repo, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, evil: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     payload = pull_event(pull)
     request = payload["pull_request"]
-    request |= {"title": f"{TITLE} {evil}", "body": f"{BODY}{evil}", "labels": [{"name": evil[:90]}]}
+    labels = [{"name": one[:90]} for one in evil.split("\n")]
+    request |= {"title": f"{TITLE} {evil}", "body": f"{BODY}{evil}", "labels": labels}
     request["head"] |= {"ref": evil}
     request["base"] |= {"ref": evil}
     request["user"] = payload["sender"] = {"login": evil}

