@@ -131,11 +131,13 @@ def test_an_idle_engine_needs_time_to_wake() -> None:
 
 
 def test_every_parameter_says_where_it_comes_from() -> None:
-    own, assumed = parameters_for("H200", "vllm"), parameters_for("MI355X", "vllm")
+    own, fitted, assumed = (parameters_for(*name) for name in (("H200", "vllm"), ("MI355X", "vllm"), ("MI300X", "trt")))
     assert len(own.provenance) == 21
     assert all("measured" in text or "assumption" in text for text in own.provenance.values())
     assert all(text.startswith("assumed as measured on H200") for text in assumed.provenance.values())
     assert assumed.kv_read == own.kv_read
+    assert fitted.provenance["kv_read"].startswith("fitted to ")
+    assert fitted.provenance["link"].startswith("assumed as measured on H200")
 
 
 def test_a_parameter_file_overrides_and_is_checked(tmp_path) -> None:

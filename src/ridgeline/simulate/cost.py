@@ -9,6 +9,7 @@ Formulas: roofline as usual; expert coverage E (1 - (1 - k/E)^T) for uniform rou
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,7 +21,7 @@ from ridgeline.engine.options import EngineOptions
 from ridgeline.engine.parameters import attention_parameters, dense_parameters, latent_parameters, shared_parameters
 from ridgeline.engine.weights import routed_bytes
 from ridgeline.simulate.batch import Batch
-from ridgeline.simulate.costparams import CostParameters
+from ridgeline.simulate.costparams import ANY_MODEL, CostParameters
 from ridgeline.spec.facts.gpu import Gpu
 from ridgeline.spec.facts.model import Attention, Block, Compressed, Experts, Gqa, Mla, ModelArch, Recurrent
 
@@ -29,7 +30,7 @@ _REMEMBERED = 1 << 16  # step sizes whose price is kept
 _ONE_SHOT = 256 * 1024  # bytes up to which an all-reduce is done in one exchange
 _UNFUSED = 6  # kernels launched one by one for each fused one of a captured graph: 60 to 100 a layer
 # Kernels of a layer inside a compiled graph, counted from engine traces of these families.
-_KERNELS = {"gqa": 6, "mla": 12, "compressed": 24, "recurrent": 12, "dense": 3, "experts": 20, "other": 1}
+_KERNELS = {"gqa": 6, "mla": 12, "compressed": 24, "recurrent": 12, "dense": 3, "experts": 20, "other": 1, "hyper": 12}
 
 
 def overlapped(read_s: float, compute_s: float) -> float:
@@ -114,8 +115,8 @@ class StepCost:
             own = attention_parameters(block.attention, hidden)
             ffn = (shared_parameters(block.ffn, hidden) + dense_parameters(block.ffn, hidden)) / tp
             linear += share * (own.on_rank(tp) + own.wide + ffn + latent_parameters(block.ffn, hidden))
-            traffic += share * element_bytes(block, hidden, tp)
-            kernels += block.count * _kernels(block)
+            traffic += share * element_bytes(block, hidden, tp, arch.hyper)
+            kernels += block.count * (_kernels(block) + (_KERNELS["hyper"] if arch.hyper else 0))
         self.linear = linear  # parameters on one rank that every token passes
         self.linear_bytes = linear * formats.linear_bytes
         self.head = arch.vocab * hidden / tp  # computed for sampled tokens only
@@ -127,6 +128,7 @@ class StepCost:
             2 * layer.count * layer.row_bytes for layer in kv_layers(arch, topology) if layer.kind == "state"
         )
         self.experts = [work for block in arch.blocks if (work := expert_work(block, options))]
+        self.time_factor, self.kernel_factor = _factors(arch.name, parameters)
         self.drafts = options.num_speculative_tokens
         self._drafts_s: dict[tuple[int, int], float] = {}
         self._modes: dict[tuple[int, bool], str] = {}
@@ -140,6 +142,14 @@ class StepCost:
             sizes=options.cudagraph_capture_sizes,
             top=options.max_cudagraph_capture_size,
         )
+
+    def priced_by(self, parameters: CostParameters) -> StepCost:
+        """The same engine with other parameters; what does not depend on them is shared."""
+        other = copy.copy(self)
+        other.p = parameters
+        other.time_factor, other.kernel_factor = _factors(self.options.arch.name, parameters)
+        other._tokens_s, other._joint_s, other._drafts_s = {}, {}, {}
+        return other
 
     def seconds(self, batches: Sequence[Batch | None], *, from_idle: bool = False) -> float:
         """Time of one step of all data-parallel ranks (None: that rank has nothing to do and runs along empty)."""
@@ -158,6 +168,7 @@ class StepCost:
         device = alone + self.joint_s(max(size, 1), total)
         if self.drafts:
             device += self.drafts_s(batches)
+        device *= self.time_factor
         host = attached * self.p.attach_s
         return max(device, self.launch_s(mode)) + self.gaps_s() + host + (self.p.wake_s if from_idle else 0.0)
 
@@ -279,7 +290,7 @@ class StepCost:
 
     def gaps_s(self) -> float:
         """Starting kernels one after the other, which even a captured graph does not hide."""
-        return self.kernels * self.p.graph_kernel_s
+        return self.kernels * self.kernel_factor * self.p.graph_kernel_s
 
     def launch_s(self, mode: str) -> float:
         """Host time to launch a step: nothing for a full graph, attention only for a piecewise one, else everything.
@@ -315,15 +326,20 @@ class StepCost:
         return self.p.frontend_s + prompt_tokens * self.p.frontend_token_s
 
 
+def _factors(model: str, parameters: CostParameters) -> tuple[float, float]:
+    return parameters.models.get(model) or parameters.models.get(ANY_MODEL) or (1.0, 1.0)
+
+
 def _kernels(block: Block) -> int:
     parts = [part for part in (block.attention, block.ffn) if part is not None]
     return sum(_KERNELS[part.kind] for part in parts)
 
 
-def element_bytes(block: Block, hidden: int, tp: int) -> float:
+def element_bytes(block: Block, hidden: int, tp: int, streams: int = 0) -> float:
     """Memory traffic of norms, residuals, rotary and activation kernels per token of one layer: 8 residual-sized
-    passes, queries twice in and out, gate and up in and their product out (bf16)."""
-    values = 8.0 * hidden
+    passes, queries twice in and out, gate and up in and their product out (bf16). With hyper-connections every one of
+    the residual `streams` is read and written around both parts of a layer."""
+    values = 8.0 * hidden + (4.0 * streams * hidden if streams > 1 else 0.0)
     attention, ffn = block.attention, block.ffn
     if isinstance(attention, (Gqa, Mla, Compressed)):
         width = attention.qk_dim if isinstance(attention, Gqa) else _latent_dims(attention)[0]

@@ -7,6 +7,8 @@ from default.json, which holds what was measured on one H200 and is an assumptio
 from __future__ import annotations
 
 import json
+import math
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
@@ -17,6 +19,10 @@ from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.where import Where
 
 FORMAT = "ridgeline-cost/1"
+ANY_MODEL = "*"
+# GPUs without points of their own borrow the set of their nearest relative; the spread of what they get is wider.
+_NEAREST = {"b300": "b200", "gb200": "b200", "gb300": "b200", "mi300x": "mi325x"}
+_BORROWED = 1.6  # leave-GPU-out error over leave-topology-out error in the shipped validation
 _FOLDER = Path(__file__).parent / "parameters"
 
 
@@ -45,24 +51,55 @@ class CostParameters:
     frontend_s: float  # the server's work before a request reaches the engine
     frontend_token_s: float  # the same per prompt token
     reply_s: float  # from the end of a step to its bytes leaving the server
+    models: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # model -> (device time, kernels), factors
+    spread: float | None = None  # standard deviation of log(predicted / measured) on topologies left out of the fit
     provenance: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
-def parameters_for(gpu: str, engine: str, extra: Path | None = None) -> CostParameters:
+def parameters_for(gpu: str, engine: str, extra: Path | None = None, *, measured_only: bool = False) -> CostParameters:
     """The parameters of a GPU and an engine build: `extra` (a file) over GPU-ENGINE.json over default.json.
+
+    `measured_only`: leave out what was fitted, here and by model.
 
     Raises InputError naming keys that are unknown or no positive number.
     """
     found: dict[str, tuple[float, str]] = dict(_read(_FOLDER / "default.json"))
-    own = _FOLDER / f"{gpu.lower()}-{engine}.json"
+    own, borrowed = _own_file(gpu.lower(), engine)
     if own.exists():
-        found |= _read(own)
+        read = _read(own)
+        found |= {key: item for key, item in read.items() if not (measured_only and item[1].startswith("fitted"))}
     else:
         found = {key: (value, f"assumed as measured on H200: {source}") for key, (value, source) in found.items()}
     if extra is not None:
         found |= _read(extra)
     values: dict[str, Any] = {key: value for key, (value, _) in found.items()}
-    return CostParameters(**values, provenance={key: source for key, (_, source) in found.items()})
+    models, spread = ({}, None) if measured_only else _extras(extra if extra is not None else own)
+    provenance = {key: source for key, (_, source) in found.items()}
+    if borrowed and extra is None:
+        spread = spread and spread * _BORROWED
+        provenance = {key: f"borrowed from {own.stem}: {source}" for key, source in provenance.items()}
+    return CostParameters(**values, models=models, spread=spread, provenance=provenance)
+
+
+def _own_file(gpu: str, engine: str) -> tuple[Path, bool]:
+    """The file of a GPU and engine, and whether it is a relative's."""
+    own = _FOLDER / f"{gpu}-{engine}.json"
+    near = _FOLDER / f"{_NEAREST.get(gpu, gpu)}-{engine}.json"
+    return (own, False) if own.exists() or not near.exists() else (near, True)
+
+
+@lru_cache(maxsize=64)
+def _extras(path: Path) -> tuple[dict[str, tuple[float, float]], float | None]:
+    """Factors by model and the spread, of a file that was fitted."""
+    if not path.exists():
+        return {}, None
+    data = json.loads(path.read_text(encoding="utf-8"))
+    models = {name: (float(item["time"]), float(item["kernels"])) for name, item in data.get("models", {}).items()}
+    if models:  # a model that was not measured is taken as the others are in the middle
+        mean = [math.exp(statistics.fmean(math.log(pair[part]) for pair in models.values())) for part in (0, 1)]
+        models[ANY_MODEL] = (mean[0], mean[1])
+    spread = data.get("spread")
+    return models, None if spread is None else float(spread)
 
 
 @lru_cache(maxsize=16)

@@ -1,0 +1,145 @@
+"""Fits and validates the cost model on measured fixed-sequence points; prints the tables of docs/reference/calibration.md.
+
+    python bench/calibrate.py [POINTS.csv] [--ship]
+
+`--ship` writes the parameter sets of the package and the page again. Points: RIDGELINE_GOLDEN/results/
+fixed_seq_points.csv unless given.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+
+from ridgeline.simulate import validate as v
+from ridgeline.simulate.fit import covered
+from ridgeline.simulate.fitfile import SHIPPED, text_of
+from ridgeline.simulate.points import read_points
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs/reference/calibration.md"
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None or value != value else f"{100 * value:.1f} %"
+
+
+def _row(name: str, guesses: list[v.Guess]) -> str:
+    e = v.errors(guesses)
+    cells = (name, e.points, _share(e.tput), _share(e.tput_bias), _share(e.base_tput), _share(e.tpot),
+             _share(e.tpot_bias), _share(e.base_tpot))  # fmt: skip
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+HEAD = """| {} | points | throughput error | bias | baseline | TPOT error | bias | baseline |
+|---|--:|--:|--:|--:|--:|--:|--:|"""
+
+
+def main() -> int:
+    given = [arg for arg in sys.argv[1:] if not arg.startswith("--")]
+    path = (
+        Path(given[0])
+        if given
+        else ROOT / os.environ.get("RIDGELINE_GOLDEN", "../shared") / "results/fixed_seq_points.csv"
+    )
+    if not path.exists():
+        print(json.dumps({"bench": "calibrate", "skipped": f"no points at {path.name} (RIDGELINE_GOLDEN)"}))
+        return 0
+    start = time.perf_counter()
+    points, refused = covered(read_points(path))
+    odd = [point for point in points if point.doubtful]
+    sound = [point for point in points if not point.doubtful]
+    plain = v.uncalibrated(points)
+    evaluated = time.perf_counter() - start
+    fits, unfit = v.fit_all(points)
+    base = v.Baseline(sound)
+    splits = {
+        "concurrency": {group: v.of_concurrency(found) for group, found in fits.items()},
+        "topology": {group: v.of_topology(found, base) for group, found in fits.items()},
+        "model": {group: v.of_model(found, base) for group, found in fits.items()},
+        "GPU": {},
+    }
+    for guess in v.of_gpu(fits, base):
+        splits["GPU"].setdefault((guess.point.hardware, guess.point.engine), []).append(guess)
+    lines = [f"{len(points)} points, {len(refused)} refused, {len(odd)} doubtful (see below) and left out.", ""]
+    lines += ["### Four splits, all groups together", "", HEAD.format("left out")]
+    lines += [_row(name, [g for found in own.values() for g in found]) for name, own in splits.items()]
+    for name, own in splits.items():
+        lines += ["", f"### Left out: {name}", "", HEAD.format("GPU and engine")]
+        lines += [_row("/".join(group), found) for group, found in own.items() if found]
+    lines += ["", "### In sample, bands, order", ""]
+    lines += [
+        "| GPU and engine | points | parameters | throughput error | spread (log) | 80 % band covers |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    spreads = {}
+    for group, found in fits.items():
+        own = splits["topology"][group] or splits["concurrency"][group]
+        spreads[group] = v.spread(own)
+        e = v.errors([v.Guess(point, seen, None, None, "") for point, seen in v.in_sample(found)])
+        lines.append(
+            f"| {'/'.join(group)} | {len(found.points)} | {len(found.names)} | {_share(e.tput)} | {spreads[group]:.3f} "
+            f"| {_share(v.coverage(own))} |"
+        )
+    everything = [pair for found in fits.values() for pair in v.in_sample(found)]
+    lines += [
+        "",
+        "| order in series of 12 points or more | series | lowest tau | median tau | at least 0.6 |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    for name, pairs in (
+        ("fitted parameters deleted", plain),
+        ("the same, doubtful points left out", [p for p in plain if not p[0].doubtful]),
+        ("fitted", everything),
+    ):
+        for index, what in enumerate(("throughput", "TPOT")):
+            found = [pair[index] for pair in v.taus(pairs).values()]
+            lines.append(
+                f"| {name}, by {what} | {len(found)} | {min(found):.2f} | {statistics.median(found):.2f} | {sum(t >= 0.6 for t in found)} |"
+            )
+    steps = v.knees(everything)
+    right, asked, regrets = v.winners([(g.point, g.model) for own in splits["topology"].values() for g in own])
+    lines += [
+        "",
+        f"Knee of {len(steps)} arms of six points or more, fitted: right in {_share(sum(s == 0 for s in steps) / len(steps))}, at most one grid "
+        f"step off in {_share(sum(s <= 1 for s in steps) / len(steps))}.",
+        "",
+        f"Best layout at 20, 40, 60 and 100 tokens/s/user, every layout predicted by a fit that has not seen it: right in "
+        f"{right} of {asked} ({_share(right / max(1, asked))}); a wrong choice costs {_share(statistics.fmean(r for r in regrets if r) if any(regrets) else 0)} of the best "
+        f"throughput on average, all choices together {_share(statistics.fmean(regrets) if regrets else 0)}.",
+        "",
+        "Doubtful rows, whose own throughput and time per token say that less than an eighth of the stated requests decoded at once: "
+        + "; ".join(
+            f"{p.hardware}/{p.engine} {p.model} {p.label} {p.isl}/{p.osl} c{p.conc} ({p.implied:.1f})" for p in odd
+        )
+        + ".",
+    ]
+    table = "\n".join(lines) + "\n"
+    if "--ship" in sys.argv:
+        for group, found in fits.items():
+            (SHIPPED / f"{group[0]}-{group[1]}.json").write_text(
+                text_of(found, spreads[group], path.name), encoding="utf-8"
+            )
+        head = PAGE.read_text(encoding="utf-8").split("<!-- tables -->")[0] if PAGE.exists() else ""
+        PAGE.write_text(head + "<!-- tables -->\n\n" + table, encoding="utf-8")
+    print(table)
+    print(
+        json.dumps(
+            {
+                "bench": "calibrate",
+                "points": len(points),
+                "evaluate_s": round(evaluated, 2),
+                "all_s": round(time.perf_counter() - start, 1),
+                "unfit": {"/".join(k): t for k, t in unfit.items()},
+            }
+        )
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

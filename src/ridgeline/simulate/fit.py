@@ -1,0 +1,327 @@
+"""Fits the cost model to measured points: few parameters, priors, least squares on the logarithm of times.
+
+At most eight parameters for a (GPU, engine build), two for each model on it (device time, kernels), none for an arm.
+Every parameter has a prior, tight where it was measured on the GPU itself, wide where it is an assumption; a group with
+fewer points than parameters is refused. Residuals beyond two standard deviations count linearly (Huber), so that a
+few odd rows do not decide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ridgeline.core.errors import InputError, Problem
+from ridgeline.core.topology import Topology
+from ridgeline.engine.formats import Formats
+from ridgeline.engine.memory import memory_of
+from ridgeline.engine.options import EngineOptions, options_from
+from ridgeline.engine.weights import weights
+from ridgeline.simulate.cost import StepCost
+from ridgeline.simulate.costparams import CostParameters, parameters_for
+from ridgeline.simulate.points import MODELS, Measured
+from ridgeline.simulate.steady import Load, Steady, disaggregated, steady
+
+Vector = NDArray[np.float64]
+
+# What a fit may move, and how far it may go before the prior pulls it back (standard deviation of the logarithm).
+SHARED = {
+    "weight_read": 0.25,
+    "kv_read": 0.3,
+    "expert_read": 0.4,
+    "gemm_top": 0.3,
+    "expert_top": 0.4,
+    "collective_s": 0.7,
+    "graph_kernel_s": 0.5,
+    "sample_s": 1.0,
+}
+OF_MODEL = (0.3, 0.5)  # device time, kernels
+# Measured step by step on this very GPU and engine, hence not fitted again: what is left are collectives and models.
+MEASURED = {("h200", "vllm"): frozenset(SHARED) - {"collective_s"}}
+SIGMA = 0.1  # of log(predicted / measured) that is expected of a good fit
+_HUBER = 2.0
+_STEP = 0.02
+_BEND = 8  # how sharply a share of peak bends towards 1
+_GOOD_ENOUGH = 0.003  # relative gain of a round below which fitting stops
+_MOST_CONTEXT = 512  # tokens beyond isl + osl that servers are started with
+# Models whose steps those measurements are: they need no factor, and count when others have none of their own.
+MEASURED_MODELS = ("meta-llama/Meta-Llama-3.1-8B", "Qwen/Qwen3-30B-A3B")
+
+
+class Refused(NamedTuple):
+    """A point that the model does not cover, and why."""
+
+    point: Measured
+    reason: str
+
+
+class Engine(NamedTuple):
+    """What a point's engine is: priced by default parameters, and the cache of one rank."""
+
+    price: StepCost
+    kv_tokens: float | None
+    prefill: StepCost | None
+
+
+def engine_options(point: Measured, topology: Topology) -> EngineOptions:
+    """Options of a fixed-sequence point: defaults of the engine, fp8 cache, a context that just fits.
+
+    Raises InputError for models and layouts that are not known.
+    """
+    drafts = point.drafts
+    return options_from(
+        MODELS.get(point.model, point.model),
+        point.hardware,
+        topology,
+        point.precision,
+        kv_cache_dtype="fp8",
+        num_speculative_tokens=drafts,
+        acceptance_length=point.accepted if drafts else None,
+        max_model_len=(point.isl or 0) + (point.osl or 0) + _MOST_CONTEXT,
+        engine=point.engine.removeprefix("dynamo-"),
+    )
+
+
+@lru_cache(maxsize=4096)
+def _engine(
+    model: str, hardware: str, precision: str, engine: str, drafts: int, accepted: float | None, length: int,
+    topology: Topology, prefill: Topology | None,
+) -> Engine:  # fmt: skip
+    point = Measured(
+        row=0, hardware=hardware, engine=engine, model=model, precision=precision, spec="", topology=topology, conc=1,
+        isl=length, osl=0, drafts=drafts, accepted=accepted,
+    )  # fmt: skip
+    options = engine_options(point, topology)
+    own, shipped = weights_of(options), replace(options, formats=Formats(options.arch.experts_format, "fp8"))
+    if own > options.gpu.memory_bytes and weights_of(shipped) < own:
+        options = shipped  # what is called fp8 there has the checkpoint's own 4-bit experts: it could not start else
+    base = parameters_for("default", "default")
+    try:
+        memory = memory_of(options)
+        room: float | None = memory.pool.blocks * memory.pool.block_size
+    except InputError:
+        room = None  # it did start, so it was given other limits than the defaults
+    other = StepCost(engine_options(point, prefill), base) if prefill else None
+    return Engine(StepCost(options, base), room, other)
+
+
+def weights_of(options: EngineOptions) -> float:
+    """Bytes of weights on one GPU."""
+    return weights(options.arch, options.topology, options.formats, mtp=options.spec_decode).total
+
+
+def engine_of_point(point: Measured) -> Engine:
+    """The engine of a point, shared by points that differ in load alone. Raises InputError."""
+    if point.topology is None:
+        raise InputError([Problem("its layout is not said")])
+    length = (point.isl or 0) + (point.osl or 0)
+    prefill = point.prefill.topology if point.prefill else None
+    return _engine(
+        point.model, point.hardware, point.precision, point.engine, point.drafts, point.accepted, length,
+        point.topology, prefill,
+    )  # fmt: skip
+
+
+def predict(point: Measured, parameters: CostParameters, prices: dict[int, StepCost]) -> Steady:
+    """A fixed-sequence point in steady state. `prices` remembers engines under these parameters."""
+    engine = engine_of_point(point)
+
+    def priced(base: StepCost) -> StepCost:
+        found = prices.get(id(base))
+        if found is None:
+            found = prices[id(base)] = base.priced_by(parameters)
+        return found
+
+    load = Load(point.isl or 1, point.osl or 1, point.conc)
+    if engine.prefill is not None and point.prefill is not None:
+        return disaggregated(
+            priced(engine.price), priced(engine.prefill), load, point.workers, point.prefill.workers, engine.kv_tokens
+        )
+    return steady(priced(engine.price), load, engine.kv_tokens)
+
+
+def covered(points: Sequence[Measured]) -> tuple[list[Measured], list[Refused]]:
+    """Fixed-sequence points that the model has an answer for, and the others with the reason."""
+    good, refused = [], []
+    for point in points:
+        try:
+            engine_of_point(point)
+            good.append(point)
+        except InputError as error:
+            refused.append(Refused(point, error.problems[0].message if error.problems else str(error)))
+    return good, refused
+
+
+class Fit(NamedTuple):
+    """A fitted group. `theta`: logarithms of factors on the prior, in the order of `names`."""
+
+    parameters: CostParameters
+    prior: CostParameters
+    names: tuple[str, ...]
+    theta: Vector
+    residuals: Vector  # log(predicted / measured) throughput, a value a point
+    jacobian: Vector
+    points: tuple[Measured, ...]
+
+
+def prior_of(gpu: str, engine: str) -> CostParameters:
+    """What is known without points of this group: shipped measurements of the GPU, else the defaults."""
+    if (gpu.lower(), engine) not in MEASURED:
+        return parameters_for("default", "default", measured_only=True)
+    return replace(parameters_for(gpu, engine, measured_only=True), models=dict.fromkeys(MEASURED_MODELS, (1.0, 1.0)))
+
+
+def names_of(points: Sequence[Measured]) -> tuple[str, ...]:
+    """Parameters that the points of a group speak about."""
+    models = sorted({engine_of_point(point).price.options.arch.name for point in points})
+    moe = any(engine_of_point(point).price.options.arch.moe for point in points)
+    known = MEASURED.get((points[0].hardware, points[0].engine), frozenset())
+    shared = [name for name in SHARED if name not in known and (moe or not name.startswith("expert"))]
+    return (*shared, *(f"{model}/{part}" for model in models for part in ("time", "kernels")))
+
+
+def with_theta(prior: CostParameters, names: Sequence[str], theta: Vector) -> CostParameters:
+    """The prior's parameters moved by factors exp(theta); shares approach 1 smoothly and never pass it."""
+    shared: dict[str, float] = {}
+    models: dict[str, list[float]] = {}
+    for name, value in zip(names, theta, strict=True):
+        factor = math.exp(float(value))
+        if name in SHARED:
+            moved = getattr(prior, name) * factor
+            shared[name] = moved if name.endswith("_s") else moved / (1 + moved**_BEND) ** (1 / _BEND)
+        else:
+            model, part = name.rsplit("/", 1)
+            models.setdefault(model, [1.0, 1.0])[part == "kernels"] = factor
+    changed = {model: (time, kernels) for model, (time, kernels) in models.items()}
+    return replace(prior, **shared, models={**prior.models, **changed})  # type: ignore[arg-type]
+
+
+def deviations(names: Sequence[str]) -> Vector:
+    """Standard deviations of the priors."""
+    wide = {"time": OF_MODEL[0], "kernels": OF_MODEL[1]}
+    return np.array([SHARED[name] if name in SHARED else wide[name.rsplit("/", 1)[1]] for name in names])
+
+
+def log_errors(points: Sequence[Measured], parameters: CostParameters) -> Vector:
+    """log(predicted / measured), two rows a point: throughput turned to time, and time per token (0 when missing)."""
+    prices: dict[int, StepCost] = {}
+    found = np.zeros((len(points), 2))
+    for index, point in enumerate(points):
+        seen = predict(point, parameters, prices)
+        if point.tput:
+            found[index, 0] = math.log(point.tput / seen.tput_per_gpu)
+        if point.tpot_s:
+            found[index, 1] = math.log(seen.tpot_s / point.tpot_s)
+    return found
+
+
+def step_from(jacobian: Vector, errors: Vector, theta: Vector, deviation: Vector, damping: float) -> Vector:
+    """One damped Gauss-Newton step with priors and Huber weights: how theta should move."""
+    flat, rows = errors.reshape(-1), jacobian.reshape(-1, jacobian.shape[-1])
+    size = np.abs(flat) / SIGMA
+    weight = np.where(size > _HUBER, _HUBER / np.maximum(size, 1e-9), 1.0) / SIGMA**2
+    left = (rows.T * weight) @ rows + np.diag(1 / deviation**2)
+    left += damping * np.diag(np.diag(left))
+    right = -(rows.T * weight) @ flat - theta / deviation**2
+    return np.asarray(np.linalg.solve(left, right), dtype=np.float64)
+
+
+def descend(
+    points: Sequence[Measured], model: Callable[[Vector], CostParameters], jacobian: Vector, theta: Vector,
+    deviation: Vector,
+) -> tuple[Vector, float, float]:  # fmt: skip
+    """The best of a few damped steps along one derivative: new theta, loss before and after."""
+    errors = log_errors(points, model(theta))
+    before = best = _loss(errors, theta, deviation)
+    found = theta
+    for damping in (0.0, 0.1, 1.0, 10.0):
+        tried = theta + step_from(jacobian, errors, theta, deviation, damping)
+        worth = _loss(log_errors(points, model(tried)), tried, deviation)
+        if worth < best:
+            best, found = worth, tried
+        elif best < before:
+            break
+    return found, before, best
+
+
+def derivative(points: Sequence[Measured], model: Callable[[Vector], CostParameters], theta: Vector) -> Vector:
+    """Of log errors by theta, (points, 2, parameters), by differences."""
+    base = log_errors(points, model(theta))
+    found = np.zeros((*base.shape, len(theta)))
+    for index in range(len(theta)):
+        moved = theta.copy()
+        moved[index] += _STEP
+        found[..., index] = (log_errors(points, model(moved)) - base) / _STEP
+    return found
+
+
+def fit(points: Sequence[Measured], gpu: str, engine: str, rounds: int = 10) -> Fit:
+    """Fit one (GPU, engine build). Raises InputError when there are fewer points than parameters."""
+    points = [point for point in points if not point.doubtful]
+    names = names_of(points) if points else tuple(SHARED)
+    if len(points) < len(names):
+        hint = "give more points, or let other engines' parameters stand in"
+        raise InputError(
+            [Problem(f"{len(points)} points cannot support {len(names)} parameters of {gpu} and {engine}", hint=hint)]
+        )
+    prior = prior_of(gpu, engine)
+    deviation = deviations(names)
+    theta = np.zeros(len(names))
+
+    def model(vector: Vector) -> CostParameters:
+        return with_theta(prior, names, vector)
+
+    for _ in range(rounds):
+        jacobian = derivative(points, model, theta)
+        theta, before, after = descend(points, model, jacobian, theta, deviation)
+        if after > before * (1 - _GOOD_ENOUGH):
+            break
+    errors = log_errors(points, model(theta))
+    return Fit(model(theta), prior, names, theta, errors, derivative(points, model, theta), tuple(points))
+
+
+def _loss(errors: Vector, theta: Vector, deviation: Vector) -> float:
+    size = np.abs(errors.reshape(-1)) / SIGMA
+    rows = np.where(size > _HUBER, 2 * _HUBER * size - _HUBER**2, size**2)
+    return float(rows.sum() + (theta**2 / deviation**2).sum())
+
+
+def without(found: Fit, left_out: Sequence[bool]) -> CostParameters:
+    """The parameters that a fit without some of its points gives: from the full fit downhill along its derivative, as
+    the kept points alone say."""
+    keep = ~np.array(left_out)
+    points = [point for point, kept in zip(found.points, keep, strict=True) if kept]
+    deviation = deviations(found.names)
+
+    def model(vector: Vector) -> CostParameters:
+        return with_theta(found.prior, found.names, vector)
+
+    theta = found.theta.copy()
+    speaks = np.abs(found.jacobian[keep]).reshape(-1, len(theta)).max(axis=0) > 0
+    theta[~speaks] = typical(found.names, theta, speaks)[~speaks]  # nothing that is kept knows of these
+    for _ in range(2):
+        theta, before, after = descend(points, model, found.jacobian[keep], theta, deviation)
+        if after > before * (1 - _GOOD_ENOUGH):
+            break
+    return model(theta)
+
+
+def typical(names: Sequence[str], theta: Vector, known: NDArray[np.bool_]) -> Vector:
+    """What stands in for factors of a model that no point speaks of: the mean of the models that are known."""
+    found = np.zeros(len(names))
+    for part in ("time", "kernels"):
+        own = [index for index, name in enumerate(names) if name.endswith(f"/{part}")]
+        seen = [theta[index] for index in own if known[index]]
+        found[own] = float(np.mean(seen)) if seen else 0.0
+    return found
+
+
+def shown(found: Fit) -> Mapping[str, float]:
+    """Factors on the prior by name."""
+    return {name: math.exp(float(value)) for name, value in zip(found.names, found.theta, strict=True)}

@@ -1,0 +1,310 @@
+"""How wrong the fitted model is on points it has not seen: four splits, each beside the baseline it must beat.
+
+- *concurrency*: one concurrency of every arm left out; baseline: log-linear interpolation inside the arm
+- *topology*: one layout of a (GPU, engine) left out
+- *model*: all points of one model left out; its own two factors are then 1
+- *GPU*: all points of a GPU left out; parameters are the mean of the other GPUs' under the same engine
+
+The last three stand beside the best multiplier on the uncalibrated model: of the series' other points, of the group's
+other models, of the same engine and model on other GPUs.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations, pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from ridgeline.core.errors import InputError
+from ridgeline.simulate.cost import StepCost
+from ridgeline.simulate.fit import Fit, fit, log_errors, predict, prior_of, with_theta, without
+from ridgeline.simulate.points import Measured
+from ridgeline.simulate.steady import Steady
+
+Group = tuple[str, str]
+Guesser = Callable[[Measured, Sequence[Measured]], tuple[float | None, float | None]]
+BAND = 1.2816  # standard deviations on each side of an 80 % band
+LEVELS = (20.0, 40.0, 60.0, 100.0)  # tokens/s/user at which arms are compared
+
+
+class Guess(NamedTuple):
+    """A point left out of a fit: what the fit says, what the baseline says (tokens/s/GPU and seconds a token)."""
+
+    point: Measured
+    model: Steady
+    base_tput: float | None
+    base_tpot: float | None
+    fold: str
+
+
+class Errors(NamedTuple):
+    """Shares: mean absolute error and signed bias."""
+
+    points: int
+    tput: float
+    tput_bias: float
+    tpot: float
+    tpot_bias: float
+    base_tput: float | None
+    base_tpot: float | None
+
+
+def groups_of(points: Iterable[Measured]) -> dict[Group, list[Measured]]:
+    """Fixed-sequence points by GPU and engine."""
+    found: dict[Group, list[Measured]] = defaultdict(list)
+    for point in points:
+        found[point.hardware, point.engine].append(point)
+    return dict(sorted(found.items()))
+
+
+def fit_all(points: Sequence[Measured]) -> tuple[dict[Group, Fit], dict[Group, str]]:
+    """A fit for every group that has enough points, and why the others have none."""
+    fits, refused = {}, {}
+    for group, own in groups_of(points).items():
+        try:
+            fits[group] = fit(own, *group)
+        except InputError as error:
+            refused[group] = error.problems[0].message
+    return fits, refused
+
+
+def left_out(found: Fit, key: Callable[[Measured], object], base: Guesser) -> list[Guess]:
+    """Predictions of every point by the fit that knows no point with the same `key`."""
+    guesses = []
+    for fold in sorted({str(key(point)) for point in found.points}):
+        out = [str(key(point)) == fold for point in found.points]
+        if all(out):
+            continue
+        parameters = without(found, out)
+        prices: dict[int, StepCost] = {}
+        known = [point for point, gone in zip(found.points, out, strict=True) if not gone]
+        for point, gone in zip(found.points, out, strict=True):
+            if gone:
+                tput, tpot = base(point, known)
+                guesses.append(Guess(point, predict(point, parameters, prices), tput, tpot, fold))
+    return guesses
+
+
+def of_concurrency(found: Fit) -> list[Guess]:
+    """Leave one concurrency out, inside arms that have at least two others."""
+    arms: dict[object, list[Measured]] = defaultdict(list)
+    for point in found.points:
+        arms[point.arm].append(point)
+
+    def interpolated(point: Measured, known: Sequence[Measured]) -> tuple[float | None, float | None]:
+        own = sorted((other for other in arms[point.arm] if other.conc != point.conc), key=lambda other: other.conc)
+        return _line(own, point.conc, "tput"), _line(own, point.conc, "tpot_s")
+
+    guesses = left_out(found, lambda point: point.conc, interpolated)
+    return [guess for guess in guesses if len({other.conc for other in arms[guess.point.arm]}) >= 3]
+
+
+def _line(own: Sequence[Measured], conc: int, field: str) -> float | None:
+    """Straight through the neighbours in log-log; beyond the ends through the last two."""
+    pairs = sorted({other.conc: getattr(other, field) for other in own if getattr(other, field)}.items())
+    if len(pairs) < 2:
+        return None
+    at = min(max(bisect.bisect([left for left, _ in pairs], conc), 1), len(pairs) - 1)
+    (a, low), (b, high) = pairs[at - 1], pairs[at]
+    share = math.log(conc / a) / math.log(b / a)
+    return math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
+
+
+def of_topology(found: Fit, base: Baseline) -> list[Guess]:
+    return left_out(found, lambda point: point.label, base.by(lambda point: point.series))
+
+
+def of_model(found: Fit, base: Baseline) -> list[Guess]:
+    return left_out(found, lambda point: point.model, base.by(lambda point: ()))
+
+
+def of_gpu(fits: Mapping[Group, Fit], base: Baseline) -> list[Guess]:
+    """Every group by the mean of the same engine's fits on other GPUs."""
+    guesses = []
+    for (gpu, engine), found in fits.items():
+        others = [other for (name, kind), other in fits.items() if kind == engine and name != gpu]
+        if not others:
+            continue
+        names = sorted({name for other in others for name in other.names})
+        theta = np.array(
+            [statistics.fmean(float(o.theta[o.names.index(name)]) for o in others if name in o.names) for name in names]
+        )
+        parameters = with_theta(prior_of("default", "default"), names, theta)
+        known = [point for other in others for point in other.points]
+        same = base.by(lambda point: point.model)
+        prices: dict[int, StepCost] = {}
+        for point in found.points:
+            tput, tpot = same(point, known)
+            guesses.append(Guess(point, predict(point, parameters, prices), tput, tpot, gpu))
+    return guesses
+
+
+class Baseline:
+    """The uncalibrated model times the best constant of known points with the same key (of all, when none has it)."""
+
+    def __init__(self, points: Sequence[Measured]) -> None:
+        prior = prior_of("default", "default")
+        prices: dict[int, StepCost] = {}
+        self._plain = {point: predict(point, prior, prices) for point in points}
+
+    def by(self, key: Callable[[Measured], object]) -> Guesser:
+        cache: dict[tuple[int, object], tuple[float, float]] = {}
+
+        def guess(point: Measured, known: Sequence[Measured]) -> tuple[float | None, float | None]:
+            name = (id(known), key(point))
+            if name not in cache:
+                own = [other for other in known if key(other) == key(point)] or list(known)
+                tput = [math.log(o.tput / self._plain[o].tput_per_gpu) for o in own if o.tput]
+                tpot = [math.log(o.tpot_s / self._plain[o].tpot_s) for o in own if o.tpot_s]
+                cache[name] = (statistics.median(tput), statistics.median(tpot))
+            tput_factor, tpot_factor = cache[name]
+            plain = self._plain[point]
+            return plain.tput_per_gpu * math.exp(tput_factor), plain.tpot_s * math.exp(tpot_factor)
+
+        return guess
+
+
+def errors(guesses: Sequence[Guess]) -> Errors:
+    """Shares over all guesses."""
+    tput = [g.model.tput_per_gpu / g.point.tput - 1 for g in guesses if g.point.tput]
+    tpot = [g.model.tpot_s / g.point.tpot_s - 1 for g in guesses if g.point.tpot_s]
+    base = [g.base_tput / g.point.tput - 1 for g in guesses if g.point.tput and g.base_tput]
+    other = [g.base_tpot / g.point.tpot_s - 1 for g in guesses if g.point.tpot_s and g.base_tpot]
+
+    def mean(values: list[float]) -> float:
+        return statistics.fmean(values) if values else math.nan
+
+    def size(values: list[float]) -> float:
+        return mean([abs(value) for value in values])
+
+    return Errors(
+        len(guesses), size(tput), mean(tput), size(tpot), mean(tpot),
+        size(base) if base else None, size(other) if other else None,
+    )  # fmt: skip
+
+
+def spread(guesses: Sequence[Guess]) -> float:
+    """Robust standard deviation of log(predicted / measured) throughput."""
+    logs = sorted(abs(math.log(g.model.tput_per_gpu / g.point.tput)) for g in guesses if g.point.tput)
+    return logs[int(0.8 * (len(logs) - 1))] / BAND if logs else math.nan
+
+
+def coverage(guesses: Sequence[Guess]) -> float:
+    """Share of points inside the 80 % band whose width comes from the other folds."""
+    folds = sorted({guess.fold for guess in guesses})
+    inside = total = 0
+    for fold in folds:
+        others = [guess for guess in guesses if guess.fold != fold]
+        if not others:
+            continue
+        width = BAND * spread(others)
+        for guess in guesses:
+            if guess.fold == fold and guess.point.tput:
+                total += 1
+                inside += abs(math.log(guess.model.tput_per_gpu / guess.point.tput)) <= width
+    return inside / total if total else math.nan
+
+
+def tau(pairs: Sequence[tuple[float, float]]) -> float:
+    """Kendall's tau-a."""
+    signs = [(a[0] - b[0]) * (a[1] - b[1]) for a, b in combinations(pairs, 2)]
+    return sum((sign > 0) - (sign < 0) for sign in signs) / len(signs)
+
+
+def taus(pairs: Sequence[tuple[Measured, Steady]], least: int = 12) -> dict[tuple[object, ...], tuple[float, float]]:
+    """Order inside series of at least `least` points: by tokens/s/GPU and by time per token."""
+    series: dict[tuple[object, ...], list[tuple[Measured, Steady]]] = defaultdict(list)
+    for point, seen in pairs:
+        series[point.series].append((point, seen))
+    return {
+        name: (
+            tau([(seen.tput_per_gpu, point.tput or 0) for point, seen in own]),
+            tau([(seen.tpot_s, point.tpot_s or 0) for point, seen in own]),
+        )
+        for name, own in series.items()
+        if len(own) >= least
+    }
+
+
+def knee(curve: Sequence[tuple[float, float]]) -> int:
+    """Index of the point farthest above the chord of a curve of (tokens/s/user, tokens/s/GPU), both logarithmic."""
+    xs, ys = [math.log(x) for x, _ in curve], [math.log(y) for _, y in curve]
+    dx, dy = xs[-1] - xs[0], ys[-1] - ys[0]
+    gaps = [abs(dx * (y - ys[0]) - dy * (x - xs[0])) for x, y in zip(xs, ys, strict=True)]
+    return gaps.index(max(gaps))
+
+
+def knees(pairs: Sequence[tuple[Measured, Steady]], least: int = 6) -> list[int]:
+    """By how many grid steps the knee of each arm with at least `least` points is missed."""
+    arms: dict[object, list[tuple[Measured, Steady]]] = defaultdict(list)
+    for point, seen in pairs:
+        if point.tput and point.tpot_s:
+            arms[point.arm].append((point, seen))
+    found = []
+    for own in arms.values():
+        if len(own) >= least:
+            own.sort(key=lambda pair: pair[0].conc)
+            real = [(1 / (point.tpot_s or 1), point.tput or 1) for point, _ in own]
+            said = [(1 / seen.tpot_s, seen.tput_per_gpu) for _, seen in own]
+            found.append(abs(knee(real) - knee(said)))
+    return found
+
+
+def winners(pairs: Sequence[tuple[Measured, Steady]]) -> tuple[int, int, list[float]]:
+    """At every level of interactivity that at least two layouts of a series reach: is the one the model prefers the
+    best one measured? Between points a layout's throughput follows a straight line in the logarithms. Right, asked, and
+    what each choice costs (share of the best throughput)."""
+    series: dict[object, dict[str, list[tuple[Measured, Steady]]]] = defaultdict(lambda: defaultdict(list))
+    for point, seen in pairs:
+        if point.tput and point.tpot_s:
+            series[point.series][point.label].append((point, seen))
+    right, asked, regrets = 0, 0, []
+    for layouts in series.values():
+        for level in LEVELS:
+            real, said = {}, {}
+            for label, own in layouts.items():
+                measured = at_level([(1 / (p.tpot_s or 1), p.tput or 1) for p, _ in own], level)
+                guessed = at_level([(1 / s.tpot_s, s.tput_per_gpu) for _, s in own], level)
+                if measured is not None and guessed is not None:
+                    real[label], said[label] = measured, guessed
+            if len(real) < 2:
+                continue
+            chosen = max(said, key=lambda label: said[label])
+            asked += 1
+            right += real[chosen] == max(real.values())
+            regrets.append(1 - real[chosen] / max(real.values()))
+    return right, asked, regrets
+
+
+def at_level(curve: Sequence[tuple[float, float]], level: float) -> float | None:
+    """Throughput of a curve of (tokens/s/user, tokens/s/GPU) at a level; None outside the curve."""
+    points = sorted(curve)
+    for (a, low), (b, high) in pairwise(points):
+        if a <= level <= b and a < b:
+            share = (math.log(level) - math.log(a)) / (math.log(b) - math.log(a))
+            return math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
+    return None
+
+
+def in_sample(found: Fit) -> list[tuple[Measured, Steady]]:
+    prices: dict[int, StepCost] = {}
+    return [(point, predict(point, found.parameters, prices)) for point in found.points]
+
+
+def uncalibrated(points: Sequence[Measured]) -> list[tuple[Measured, Steady]]:
+    """Fitted parameters deleted."""
+    prices: dict[int, StepCost] = {}
+    prior = prior_of("default", "default")
+    return [(point, predict(point, prior, prices)) for point in points]
+
+
+__all__ = [
+    "Baseline", "coverage", "errors", "fit_all", "in_sample", "knees", "log_errors", "of_concurrency", "of_gpu",
+    "of_model", "of_topology", "spread", "taus", "uncalibrated", "winners",
+]  # fmt: skip

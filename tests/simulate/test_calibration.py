@@ -1,0 +1,146 @@
+"""Points are read, fits find what made the points, and what cannot be supported is refused."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.golden import golden
+
+from ridgeline.core.errors import InputError
+from ridgeline.core.topology import Topology
+from ridgeline.simulate import validate
+from ridgeline.simulate.costparams import parameters_for
+from ridgeline.simulate.evaluate import evaluated, table
+from ridgeline.simulate.fit import covered, fit, predict, prior_of
+from ridgeline.simulate.fitfile import text_of
+from ridgeline.simulate.points import Measured, read_points
+from ridgeline.simulate.steady import Load, steady
+from ridgeline.simulate.validate import at_level, knee, tau
+
+HEAD = (
+    "hardware,framework,model,precision,spec_method,disagg,decode_tp,decode_ep,decode_dp_attention,isl,osl,conc,"
+    "median_tpot_s,tput_per_gpu\n"
+)
+
+
+def made(slow: float = 1.0, engine: str = "trt") -> list[Measured]:
+    """Points that the model itself made, every time `slow` times as long."""
+    found = []
+    for tp in (1, 2, 4, 8):
+        for conc in (4, 16, 64, 256):
+            point = Measured(
+                row=len(found), hardware="b200", engine=engine, model="llama70b", precision="fp8", spec="none",
+                topology=Topology(tp), conc=conc, isl=1024, osl=1024,
+            )  # fmt: skip
+            seen = predict(point, prior_of("b200", engine), {})
+            found.append(replace(point, tput=seen.tput_per_gpu / slow, tpot_s=seen.tpot_s * slow))
+    return found
+
+
+def test_a_fit_finds_a_slower_machine() -> None:
+    points = made(slow=1.4)
+    found = fit(points, "b200", "trt")
+    before = validate.errors([validate.Guess(p, predict(p, found.prior, {}), None, None, "") for p in points])
+    after = validate.errors([validate.Guess(p, seen, None, None, "") for p, seen in validate.in_sample(found)])
+    assert before.tpot == pytest.approx(1 - 1 / 1.4, abs=0.001)
+    assert after.tpot < 0.05
+    assert after.tput < 0.05
+    left = validate.of_topology(found, validate.Baseline(points))
+    assert {guess.fold for guess in left} == {"TP1", "TP2", "TP4", "TP8"}
+    assert validate.errors(left).tput < 0.12
+    assert '"spread": 0.05' in text_of(found, 0.05, "made.csv")
+
+
+def test_nothing_to_fit_changes_nothing() -> None:
+    found = fit(made(), "b200", "trt")
+    assert max(abs(value) for value in found.theta) < 0.02
+
+
+def test_fewer_points_than_parameters_are_refused() -> None:
+    with pytest.raises(InputError, match="5 points cannot support 8 parameters of b200 and trt"):
+        fit(made()[:5], "b200", "trt")
+
+
+def test_more_load_is_slower_and_yields_more() -> None:
+    from ridgeline.engine.options import options_from
+    from ridgeline.simulate.cost import StepCost
+
+    price = StepCost(options_from("llama-3.1-70b", "h200", Topology(4), "fp8"), parameters_for("H200", "vllm"))
+    seen = [steady(price, Load(1024, 1024, conc)) for conc in (1, 8, 64)]
+    assert seen[0].tpot_s < seen[1].tpot_s < seen[2].tpot_s
+    assert seen[0].tput_per_gpu < seen[1].tput_per_gpu < seen[2].tput_per_gpu
+    short = steady(price, Load(1024, 1024, 64), kv_tokens=1536 * 16)
+    assert short.running == 16
+    assert short.ttft_s > seen[2].ttft_s
+
+
+def test_rows_say_what_ran(tmp_path: Path) -> None:
+    path = tmp_path / "points.csv"
+    path.write_text(HEAD + "h100,vllm,gptoss120b,fp4,none,False,8,1,False,1024,1024,512,0.00531,730\n")
+    [point] = read_points(path)
+    assert (point.label, point.gpus, point.drafts, point.kind) == ("TP8", 8, 0, "fixed")
+    assert point.implied == pytest.approx(730 * 8 / 2 * 0.00531)
+    assert point.doubtful
+
+
+def test_problems_name_their_lines(tmp_path: Path) -> None:
+    path = tmp_path / "points.csv"
+    path.write_text(HEAD + "h100,vllm,x,fp4,none,False,8,1,False,1024,abc,4,1,1\n" * 2)
+    with pytest.raises(InputError) as caught:
+        read_points(path)
+    assert [problem.where.line for problem in caught.value.problems if problem.where] == [2, 3]
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match="no columns that are understood"):
+        read_points(path)
+
+
+def test_unknown_models_are_left_out_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "points.csv"
+    path.write_text(HEAD + "h100,vllm,nobody,fp8,none,False,8,1,False,1024,1024,4,0.01,100\n")
+    good, refused = covered(read_points(path))
+    assert not good
+    assert "nobody" in refused[0].reason
+
+
+def test_order_knee_and_levels() -> None:
+    assert tau([(1, 1), (2, 2), (3, 1.5)]) == pytest.approx(1 / 3)
+    assert knee([(100, 1), (90, 10), (10, 20)]) == 1
+    assert at_level([(10, 100), (40, 25)], 20) == pytest.approx(50)
+    assert at_level([(10, 100), (40, 25)], 50) is None
+
+
+def test_shipped_sets_have_a_band_and_stand_in_for_relatives() -> None:
+    own, near = parameters_for("B200", "vllm"), parameters_for("B300", "vllm")
+    assert own.spread is not None
+    assert near.spread is not None
+    assert near.spread > own.spread
+    assert near.gemm_top == own.gemm_top
+    assert all(source.startswith("borrowed from b200-vllm") for source in near.provenance.values())
+    assert parameters_for("B200", "vllm", measured_only=True).models == {}
+
+
+def test_measured_steps_of_an_h200() -> None:
+    rows, refused = evaluated([golden("h200/results.json")])
+    lines = {line.name: line.errors[0] for line in table(rows)}
+    assert not refused
+    assert lines["h200/vllm decode llama8b_graph"][1] < 0.02
+    assert lines["h200/vllm decode qwen3moe_graph"][1] < 0.06
+    assert lines["h200/vllm prefill llama8b"][1] < 0.08
+
+
+def test_the_uncalibrated_model_ranks() -> None:
+    """Fitted parameters deleted, every series of 12 points or more is in order by throughput."""
+    points, _ = covered(read_points(golden("results/fixed_seq_points.csv")))
+    found = validate.taus(validate.uncalibrated(points))
+    assert len(found) > 80
+    assert min(tput for tput, _ in found.values()) >= 0.6 - 1e-9
+
+
+def test_shipped_parameters_on_the_points_they_were_fitted_to() -> None:
+    rows, refused = evaluated([golden("results/fixed_seq_points.csv")])
+    assert not refused
+    errors = [abs(math.log(row.predicted / row.measured)) for row in rows if not row.point.doubtful]
+    assert sorted(errors)[len(errors) // 2] < 0.13
+    inside = [row.low <= row.measured <= row.high for row in rows if row.low and row.high]
+    assert 0.7 < sum(inside) / len(inside) < 0.95
