@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
+from ridgeline.publish.gate.policy_schema import POLICY
 from ridgeline.publish.gate.rule import RULES, Rule
+from ridgeline.spec.schema import Kind, Table
 
 
 def page(rule: Rule) -> str:
@@ -39,7 +41,38 @@ def index() -> str:
     return "\n".join([*head, *rows]) + "\n"
 
 
+def policy() -> str:
+    """The fields of a policy file, and InferenceX's as the example."""
+    from importlib.resources import files
+
+    example = (files("ridgeline.publish.gate") / "data" / "inferencex.yaml").read_text(encoding="utf-8")
+    parts = [
+        "# The gate's policy file",
+        "<!-- Written by `make docs`; a test holds it equal to the checker's tables. -->",
+        "`ridgeline pr gate --policy FILE`. Unknown keys are refused; every problem is named at its line. In patterns `*`",
+        "crosses folders. Without the option the example below is used.",
+    ]
+    for table in _tables(POLICY):
+        rows = [
+            f"| `{field.name}` | {field.kind.label} | {'yes' if field.required else ''} | {field.doc} |"
+            for field in table.fields.values()
+        ]
+        parts += [f"## {table.name}", "| key | value | required | |\n|---|---|---|---|\n" + "\n".join(rows)]
+    return "\n\n".join([*parts, "## Example", f"```yaml\n{example}```"]) + "\n"
+
+
+def _tables(table: Table) -> Iterator[Table]:
+    yield table
+    for field in table.fields.values():
+        kind: Kind | None = field.kind
+        while kind is not None and kind.table is None:
+            kind = kind.item or kind.values
+        if kind is not None and kind.table is not None:
+            yield from _tables(kind.table)
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "gate/README.md": index,
+    "gate/policy.md": policy,
     **{f"gate/{rule.id}.md": partial(page, rule) for rule in RULES.values()},
 }
