@@ -32,6 +32,7 @@ _FAMILIES = {
     "cache": "Prefix cache",
     "engine": "Engine",
     "client": "Client",
+    "cost": "Energy and cost",
 }
 
 
