@@ -155,6 +155,33 @@ def command(
     return 0 if reply.accepted or reply.command is None else 1
 
 
+@app.command("callback")
+def callback(
+    event: EventFile,
+    policy: PolicyFile = None,
+    facts: FactsDir = None,
+    api: Api = GITHUB_API,
+    post: Post = False,
+) -> int:
+    """Check what staging reports back (a `repository_dispatch` event) and say it; with --post, on the pull request."""
+    from ridgeline.publish.forge.event import read_json
+    from ridgeline.publish.staging.callback import marker, read_callback, text
+
+    repository = _policy(policy).repository
+    try:
+        payload = read_json(event.read_bytes(), str(event))
+    except OSError as error:
+        raise InputError([Problem(f"cannot be read: {error.strerror or error}", Where(str(event)))]) from error
+    reported = payload.get("client_payload") if isinstance(payload, dict) else None
+    found = read_callback(reported, repository, str(event))
+    if post:
+        with _forge(repository, facts, api, wanted=facts is None) as hub:
+            assert hub is not None
+            hub.keep_comment(found.pull, marker(found), f"{marker(found)}\n{text(found)}")
+    sys.stdout.write(text(found))
+    return 0
+
+
 @app.command("doctor")
 def doctor(
     number: Annotated[int, typer.Argument(min=1, metavar="NUMBER", help="The pull request.")],

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.publish.gate.kit import write_policy
 
+from ridgeline.cli.main import main
 from ridgeline.core.errors import InputError
 from ridgeline.publish.staging.callback import read_callback, text
 
@@ -51,3 +55,12 @@ def test_anything_else_is_refused_by_name(name: str, value: Any) -> None:
     with pytest.raises(InputError) as caught:
         read_callback(GOOD | {name: value}, "acme/bench")
     assert [problem.key for problem in caught.value.problems] == [name]
+
+
+def test_as_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    event = tmp_path / "event.json"
+    event.write_text(json.dumps({"action": "staged", "client_payload": GOOD}))
+    assert main(["pr", "callback", "--event", str(event), "--policy", str(write_policy(tmp_path))]) == 0
+    assert "is done" in capsys.readouterr().out
+    event.write_text(json.dumps({"client_payload": [1]}))
+    assert main(["pr", "callback", "--event", str(event), "--policy", str(write_policy(tmp_path))]) == 2
