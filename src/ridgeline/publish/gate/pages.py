@@ -49,8 +49,8 @@ def policy() -> str:
     parts = [
         "# The gate's policy file",
         "<!-- Written by `make docs`; a test holds it equal to the checker's tables. -->",
-        "`ridgeline pr gate --policy FILE`; without the option the example below is used. Unknown keys are refused, and\n"
-        "every problem is named at its line. In patterns `*` crosses folders.",
+        "`ridgeline pr gate --policy FILE`; without the option the example below is used. Unknown keys are refused,\n"
+        "and every problem is named at its line. In patterns `*` crosses folders.",
     ]
     for table in _tables(POLICY):
         rows = [
