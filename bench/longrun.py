@@ -1,6 +1,6 @@
 """Is the client's memory bounded and flat over a long replay?
 
-    python bench/longrun.py [--hours 2] [--lanes 256] [--speed 20] [--trace PATH] [--max-context 25000]
+    python bench/longrun.py [--hours 2] [--lanes 256] [--speed 20] [--trace PATH] [--max-context 32000]
 
 A replay of agentic sessions against the emulated engine, both under the same speed. The client's resident memory is
 sampled twice a second. The default sessions are few, so that the cache of their texts fills in the first half.
@@ -44,7 +44,7 @@ def main() -> int:
     parser.add_argument("--lanes", type=int, default=256)
     parser.add_argument("--speed", type=float, default=20.0)
     parser.add_argument("--trace", type=Path)
-    parser.add_argument("--max-context", type=int, default=25_000)
+    parser.add_argument("--max-context", type=int, default=32_000)
     parser.add_argument("--most", type=float, default=700.0, help="MB")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as text:
