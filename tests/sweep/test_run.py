@@ -50,6 +50,7 @@ class FakeStart:
     on_step: Callable[[Any, str], None] = lambda kind, text: None
     on_progress: Callable[[Any], None] = lambda progress: None
     on_start: Callable[[str, Any], None] = lambda service, phases: None
+    wrap: Any = None
     served: int = 0
     usable: bool = True
     plan: dict[int, AttemptFailed] = field(default_factory=dict)
@@ -187,3 +188,23 @@ def test_an_engine_nobody_launches_is_refused_by_name_before_anything_starts(swe
     sweep = Sweep([cell(1)], settings, Workload(settings), trt)
     with pytest.raises(EnvironmentFailed, match="engine kind `trt` is known and not launched yet"):
         sweep.run(None)  # type: ignore[arg-type]  # it must not get that far
+
+
+def test_a_container_runtime_wraps_every_service_in_the_cells_image(sweep_of, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ridgeline.launch import runtimes
+
+    monkeypatch.setattr(runtimes.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(sweep_run, "runtime_of", lambda name: runtimes.RUNTIMES[name])
+    monkeypatch.setattr(sweep_run, "reap", lambda sweep: [])
+    sweep_of(cell(1), runtime="docker", mounts=(Path("/weights"),))
+    (start,) = FakeStart.starts
+    words = start.wrap(Service(name="engine", argv=()), ["vllm", "serve"], {"A": "1"}, Path("/work"))
+    assert words[:2] == ["docker", "run"]
+    assert words[-3:] == ["img", "vllm", "serve"]
+    assert "--volume=/weights:/weights" in words
+
+
+def test_a_runtime_that_is_missing_ends_the_sweep_before_it_starts(sweep_of) -> None:
+    with pytest.raises(EnvironmentFailed, match="`enroot` is not installed"):
+        sweep_of(cell(1), runtime="enroot")
+    assert FakeStart.starts == []

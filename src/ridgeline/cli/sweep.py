@@ -64,6 +64,8 @@ def sweep(
     fail_fast: Annotated[bool, typer.Option(help="stop at the first cell that fails")] = False,
     executor: Annotated[str, typer.Option(help="local, or slurm: one job for each engine start")] = "local",
     config: Annotated[Path | None, typer.Option("--settings", help="ridgeline.yaml, for the fleet's options")] = None,
+    runtime: Annotated[str, typer.Option(help="container runtime: none, docker or enroot")] = "none",
+    mount: Annotated[list[Path] | None, typer.Option(help="folder that containers see, e.g. of weights")] = None,
     only_keys: Annotated[Path | None, typer.Option(hidden=True, help="file with run keys")] = None,
     dry_run: Annotated[bool, typer.Option(help="print the commands each cell would start, and stop")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="events as JSON lines on stdout")] = False,
@@ -89,6 +91,7 @@ def sweep(
         return job.show()
     job.refuse_speed_on_real_engines(force_speed)
     _stop_on_sigterm()
+    job.sweep.runtime, job.sweep.mounts = runtime, tuple(path.resolve() for path in mount or ())
     job.sweep.expect = _expectations(configs, config)
     if only_keys is not None:
         job.sweep.only = frozenset(only_keys.read_text().split())

@@ -22,6 +22,8 @@ from ridgeline.launch.watch import STALL_S, StartWatch
 
 LAST_LINES = 12
 
+Wrap = Callable[[Service, list[str], Mapping[str, str], Path], list[str]]
+
 
 def start_order(deployment: Deployment) -> list[Service]:
     """Services so that each comes after those it waits for; the written order decides ties.
@@ -65,6 +67,7 @@ class Supervisor:
     folder: Path  # logs and working folders of the services
     on_phase: Callable[[str, str], None] = lambda service, phase: None
     on_start: Callable[[str, Phases], None] = lambda service, phases: None  # how far a service has come
+    wrap: Wrap = lambda service, argv, env, folder: argv  # words around a service's own: a container runtime
     stall_s: float = STALL_S  # a start in which nothing moves for so long is given up
     running: dict[str, Running] = field(default_factory=dict)
     _stack: ExitStack = field(default_factory=ExitStack)
@@ -104,9 +107,10 @@ class Supervisor:
             work.mkdir(exist_ok=True)
             for name, text in render_files(service, ports).items():
                 (work / name).write_text(text, encoding="utf-8")
+            added = render_env(service, ports)
             process = Contained(
-                render_argv(service, ports),
-                env={**os.environ, **render_env(service, ports)},
+                self.wrap(service, render_argv(service, ports), added, work),
+                env={**os.environ, **added},
                 cwd=work,
                 log=self.folder / f"{service.name}.log",
             )

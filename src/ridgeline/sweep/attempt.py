@@ -18,7 +18,7 @@ from ridgeline.core.record import Replay
 from ridgeline.launch.blame import Blame, blame
 from ridgeline.launch.phases import Phases
 from ridgeline.launch.probe import Node, probe, refuse_unfit
-from ridgeline.launch.supervisor import Supervisor, tail
+from ridgeline.launch.supervisor import Supervisor, Wrap, tail
 from ridgeline.replay.driver import ReplaySettings, run_replay
 from ridgeline.replay.endpoint import Endpoint
 from ridgeline.replay.progress import Progress
@@ -66,6 +66,7 @@ class EngineStart:
     on_progress: Callable[[Progress], None] = lambda progress: None
     progress_s: float = 0.25
     on_start: Callable[[str, Phases], None] = lambda service, phases: None
+    wrap: Wrap | None = None  # words of a container runtime around every service
     served: int = 0  # cells replayed so far
     _supervisor: Supervisor = field(init=False)
     _node: Node = field(init=False)
@@ -79,6 +80,8 @@ class EngineStart:
             blamed = Blame.INFRASTRUCTURE
             raise AttemptFailed("node", error.message, hint=error.hint, logs={}, blamed=blamed) from error
         self._supervisor = Supervisor(self.deployment, self.folder, on_phase=self._phase, on_start=self.on_start)
+        if self.wrap is not None:
+            self._supervisor.wrap = self.wrap
         try:
             self._supervisor.__enter__()
         except EnvironmentFailed as error:

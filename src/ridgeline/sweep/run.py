@@ -7,21 +7,25 @@ where it was: what is not stored under its run key has not happened.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import NamedTuple
 
 from ridgeline import __version__
-from ridgeline.core.cell import Cell
-from ridgeline.core.deployment import Deployment
+from ridgeline.core.cell import Cell, digest
+from ridgeline.core.deployment import Deployment, Service
 from ridgeline.core.finding import Expectation
 from ridgeline.core.point import Point, Source
 from ridgeline.launch.blame import Blame
 from ridgeline.launch.engines import engine_kind
+from ridgeline.launch.runtimes import Wrapping, reap, runtime_of
+from ridgeline.launch.supervisor import Wrap
 from ridgeline.results.aggregate import aggregate
 from ridgeline.results.identity import run_key
 from ridgeline.results.runfolder import RunFolder
+from ridgeline.spec.facts.library import find_gpu
 from ridgeline.sweep.attempt import Attempt, AttemptFailed, EngineStart
 from ridgeline.sweep.deploy import expected_of_model
 from ridgeline.sweep.events import Event, Kind, Listener, silence
@@ -67,6 +71,8 @@ class Sweep:
     fail_fast: bool = False
     failures_in_a_row: int = 3  # on one engine; then its other cells are not tried
     expect: Expect = expected_of_model
+    runtime: str = "none"  # container runtime, see launch/runtimes.py
+    mounts: tuple[Path, ...] = ()  # folders that services see inside their containers
     only: frozenset[str] | None = None  # run keys; other cells are left out as if they were not asked for
 
     def plan(self) -> list[Planned]:
@@ -99,6 +105,9 @@ class Sweep:
         planned = self.plan()
         for item in planned:
             engine_kind(item.deployment.kind)
+        runtime_of(self.runtime)
+        if self.runtime == "docker":
+            reap(sweep_id(folder))
         live = LiveState(folder.path / LIVE, [(item.cell.name, item.run_key) for item in planned])
         live.begin()
         run = _Run(self, folder, planned, live)
@@ -174,6 +183,7 @@ class _Run:
                 live,
                 self.sweep.settings.speed,
                 on_step=lambda kind, text, at=index: self._tell(kind, at, text=text),  # type: ignore[misc]
+                wrap=self._wrap(queue[0][1]),
                 on_start=lambda service, phases, at=index: self.live.phases(at, service, phases.plain()),  # type: ignore[misc]
             )
             try:
@@ -203,6 +213,27 @@ class _Run:
             finally:
                 shutil.rmtree(live, ignore_errors=True)
         return True
+
+    def _wrap(self, item: Planned) -> Wrap | None:
+        """Every service of a cell goes into the image that the cell names."""
+        if self.sweep.runtime == "none":
+            return None
+        runtime, image = runtime_of(self.sweep.runtime), item.cell.benchmark.image
+        amd = find_gpu(item.cell.benchmark.runner).vendor == "amd"
+
+        def wrap(service: Service, argv: list[str], env: Mapping[str, str], folder: Path) -> list[str]:
+            wrapping = Wrapping(
+                image=image,
+                name=f"ridgeline-{item.run_key[:12]}-{service.name}",
+                folder=folder.resolve(),
+                sweep=sweep_id(self.folder),
+                mounts=self.sweep.mounts,
+                gpus=service.gpus,
+                amd=amd,
+            )
+            return runtime(argv, env, wrapping)
+
+        return wrap
 
     def _cell(self, engine: EngineStart, index: int, item: Planned) -> None:
         """One cell on a running engine, from load to stored point. Raises AttemptFailed."""
@@ -243,6 +274,11 @@ class _Run:
         event = Event(kind=kind, index=index, total=len(self.planned), cell=cell, **more)  # type: ignore[arg-type]
         self.live(event)
         self.sweep.listen(event)
+
+
+def sweep_id(folder: RunFolder) -> str:
+    """Who a container belongs to: this run folder, however often it is started."""
+    return digest(str(folder.path.resolve()))[:16]
 
 
 def asked(cell: Cell, settings: SweepSettings) -> Cell:
