@@ -35,6 +35,8 @@ class Plane(NamedTuple):
     x: sweepline.Floats
     y: sweepline.Floats
     north: sweepline.Floats | None = None
+    # Sorted keys and every point's place among them, where the caller has them already; `keys` is not read then.
+    groups: tuple[Sequence[str], sweepline.Ints] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +113,11 @@ def solve(
     """
     if not len(plane.ids):
         return ()
-    numbers = {key: number for number, key in enumerate(sorted(set(plane.keys)))}
-    groups = np.fromiter(map(numbers.__getitem__, plane.keys), dtype=np.int64, count=len(plane.keys))
+    if plane.groups is not None:
+        numbers, groups = {key: number for number, key in enumerate(plane.groups[0])}, plane.groups[1]
+    else:
+        numbers = {key: number for number, key in enumerate(sorted(set(plane.keys)))}
+        groups = np.fromiter(map(numbers.__getitem__, plane.keys), dtype=np.int64, count=len(plane.keys))
     better_y = sign(y) * plane.y
     witness = _by_id(sweepline.witnesses(sign(x) * plane.x, better_y, groups), plane, groups, plane.x)
     off_star = np.zeros(len(groups), dtype=bool)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,6 +134,18 @@ def _with_repeat(point: Point, repeat: int) -> Point:
     return replace(point, provenance={**point.provenance, "repeat": repeat})
 
 
+class Selection(NamedTuple):
+    """Points that one filter lets in: rows, those of them that take no part, and their plane without values."""
+
+    take: Ints
+    left_out: Ints
+    ids: list[str]
+    sources: list[Source]
+    kinds: list[str]
+    keys: list[str]
+    codes: Ints
+
+
 @dataclass
 class Columns:
     """Latest points as columns, in the order of their numbers; measures are read when first asked for."""
@@ -146,8 +158,8 @@ class Columns:
     texts: dict[str, NDArray[np.object_]]
     agentic: NDArray[np.bool_]
     measures: dict[str, Floats] = field(default_factory=dict)
-    # A filter's rows are asked for again and again with other axes.
-    chosen: dict[tuple[tuple[str, str | None], ...], Ints] = field(default_factory=dict)
+    # A filter's points are asked for again and again with other axes.
+    chosen: dict[tuple[tuple[str, str | None], ...], Selection] = field(default_factory=dict)
 
     @classmethod
     def read(cls, connection: Connection, version: int) -> Columns:
@@ -194,15 +206,30 @@ class Columns:
             self.measures[name] = found
         return self.measures[name]
 
-    def rows(self, filters: Mapping[str, str | None]) -> Ints:
-        """Rows that match every filter that is not None."""
-        key = tuple(sorted(filters.items()))
+    def select(self, filters: Mapping[str, str | None], source: Source | None) -> Selection:
+        """Points that match every filter that is not None, and what a plane needs of them; kept for the next axes."""
+        key = (*sorted(filters.items()), ("only", source))
         if key not in self.chosen:
             keep = np.ones(len(self.no), dtype=bool)
             for name, value in filters.items():
                 if value is not None:
                     keep &= self.texts[name] == value
-            self.chosen[key] = np.flatnonzero(keep)
+            fine = np.isin(self.texts["validity"].astype(str), [str(Validity.VALID), str(Validity.UNPROVEN)])
+            if source is not None:
+                fine &= self.texts["source"] == str(source)
+            take = np.flatnonzero(keep & fine)
+            found, codes = np.unique(self.texts["series"][take].astype(str), return_inverse=True)
+            sources = self.texts["source"][take].tolist()
+            named = {kind: Source(kind) for kind in sorted(set(sources))}
+            self.chosen[key] = Selection(
+                take=take,
+                left_out=np.flatnonzero(keep & ~fine),
+                ids=[self.ids[i] for i in take.tolist()],
+                sources=[named[kind] for kind in sources],
+                kinds=list(named),
+                keys=found.tolist(),
+                codes=codes.astype(np.int64),
+            )
         return self.chosen[key]
 
 
@@ -224,13 +251,8 @@ def frontier(
     for name, axis in (("x", x), ("y", y), ("north star", north_star)):
         if axis is not None and axis.better is None:
             raise InputError(f"`{axis.measure}` has no better direction, so there is no frontier on it ({name} axis)")
-    rows = columns.rows({"channel": channel, **facts})
-    fine = np.isin(columns.texts["validity"][rows].astype(str), [str(Validity.VALID), str(Validity.UNPROVEN)])
-    other = np.zeros(len(rows), dtype=bool)
-    if source is not None:
-        other = columns.texts["source"][rows] != str(source)
-    take = rows[fine & ~other]
-    kinds = sorted(set(columns.texts["source"][take].tolist()))
+    chosen = columns.select({"channel": channel, **facts}, source)
+    take, kinds = chosen.take, chosen.kinds
     if len(kinds) > 1 and not mix_sources:
         raise InputError(
             f"points are {' and '.join(kinds)}; a frontier does not mix sources unasked",
@@ -243,25 +265,22 @@ def frontier(
         star = columns.measure(connection, north_star.measure)[take]
         north = np.where(columns.agentic[take], star, sign(x) * sign(north_star) * along)
         known &= np.isfinite(north)
-        north = north[known]
-    kept = take[known]
-    listed = kept.tolist()
-    plane = Plane(
-        [columns.ids[i] for i in listed],
-        [columns.series[i] for i in listed],
-        [Source(value) for value in columns.texts["source"][kept].tolist()] if len(kinds) > 1 else
-        [Source(kinds[0])] * len(listed) if kinds else [],
-        along[known],
-        up[known],
-        north,
-    )  # fmt: skip
+    if known.all():
+        ids, sources, keys, codes = chosen.ids, chosen.sources, chosen.keys, chosen.codes
+    else:
+        listed = np.flatnonzero(known).tolist()
+        ids, sources = [chosen.ids[i] for i in listed], [chosen.sources[i] for i in listed]
+        left, codes = np.unique(chosen.codes[known], return_inverse=True)
+        keys = [chosen.keys[i] for i in left.tolist()]
+        along, up, north = along[known], up[known], None if north is None else north[known]
+    plane = Plane(ids, keys, sources, along, up, north, (keys, codes))
     bars = None
     if epsilon:
         sides = [(sign(axis) * values, np.abs(values) * epsilon) for axis, values in ((x, plane.x), (y, plane.y))]
         bars = tuple(value for middle, half in sides for value in (middle - half, middle + half))
     series = solve(plane, x, y, north_star=north_star, bars=bars)  # type: ignore[arg-type]
-    gone = [rows[~fine | other], take[~known]]
-    excluded = _excluded(connection, columns, np.concatenate(gone), x, y, north_star, source)
+    gone = np.concatenate([chosen.left_out, take[~known]])
+    excluded = _excluded(connection, columns, gone, x, y, north_star, source)
     return Frontier(x=x, y=y, series=series, excluded=excluded, sources=tuple(Source(kind) for kind in kinds))
 
 
