@@ -38,6 +38,8 @@ def _run(argv: list[str]) -> int:
         _check_usage(parser, given)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
+    if getattr(given, "budget", None):
+        return _budget(given)
     output = given.format or ("inferencex" if kind != "cells" and not sys.stdout.isatty() else "table")
     sys.stdout.write(_rows(kind, given) if output == "inferencex" else _plan(kind, given, output))
     if output == "table" and sys.stdout.isatty():
@@ -86,6 +88,48 @@ def _plan(kind: str, given: argparse.Namespace, output: str) -> str:
     if output == "table":
         return table.text(arms, price)
     return json.dumps(table.data(arms, price), indent=2) + "\n"
+
+
+def _budget(given: argparse.Namespace) -> int:
+    """Predict every cell and print those worth their GPU-hours, in the order to run them. Exit 1 when the engine model
+    refuses one."""
+    from ridgeline.plan.expand import cells as expand
+    from ridgeline.sweep.adaptive import parse_budget, picks
+    from ridgeline.sweep.predict import predict_all
+    from ridgeline.sweep.settings import SweepSettings
+    from ridgeline.sweep.workload import Workload
+    from ridgeline.trace.synth import quickstart_trace
+
+    budget = parse_budget(given.budget)
+    configs, runners = _load(given)
+    if given.config_keys:
+        from ridgeline.plan import select
+
+        configs = select.only(configs, tuple(given.config_keys))
+    cells = [cell for cell in expand(configs, runners) if not given.conc or cell.concurrency in given.conc]
+    settings = SweepSettings(duration_s=given.window, warmup_per_lane=1, requests_per_lane=4)
+    predictions = predict_all(cells, settings, Workload(settings, given.trace or quickstart_trace()))
+    chosen = picks(predictions, budget)
+    if given.format == "json":
+        rows = [
+            {"cell": pick.cell.name, "gain": pick.gain, "gpu_hours": pick.gpu_hours, **pick.expected._asdict()}
+            for pick in chosen
+        ]
+        sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+    else:
+        width = max((len(pick.cell.name) for pick in chosen), default=4)
+        sys.stdout.write(f"{'cell':<{width}}  GPU-hours     gain  tok/s/user  tok/s/GPU\n")
+        for pick in chosen:
+            sys.stdout.write(
+                f"{pick.cell.name:<{width}}  {pick.gpu_hours:>9.2f}  {pick.gain:>7.1%}  {pick.expected.x:>10,.1f}"
+                f"  {pick.expected.y:>9,.0f}\n"
+            )
+    spent = sum(pick.gpu_hours for pick in chosen)
+    sys.stderr.write(f"{len(chosen)} of {len(cells)} cells, {spent:.1f} GPU-hours, starts included\n")
+    refused = [prediction for prediction in predictions if prediction.point is None]
+    for prediction in refused:
+        sys.stderr.write(f"not predicted: {prediction.cell.name}: {prediction.refusal}\n")
+    return 1 if refused else 0
 
 
 def _load(given: argparse.Namespace) -> tuple[Any, Any]:
@@ -172,6 +216,19 @@ def _parser(kind: str) -> argparse.ArgumentParser:
             "--config-keys", nargs="+", metavar="KEY", help="only these keys; `*` and `?` are wildcards"
         )
         parser.add_argument("--conc", nargs="+", type=int, metavar="N", help="only these concurrencies")
+        parser.add_argument(
+            "--budget", metavar="N", help="the cells that tell most of the frontier for N cells, Nh GPU-hours or N%%"
+        )
+        parser.add_argument(
+            "--trace", type=Path, help="with --budget: sessions of agentic cells (default: shipped ones)"
+        )
+        parser.add_argument(
+            "--window",
+            type=int,
+            default=600,
+            metavar="S",
+            help="with --budget: simulated seconds of agentic cells (600)",
+        )
     else:
         parser = argparse.ArgumentParser(
             prog=f"ridgeline plan {kind}", description="Rows of the matrix, as InferenceX's generator prints them."
