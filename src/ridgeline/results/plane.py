@@ -35,8 +35,6 @@ class Plane(NamedTuple):
     x: sweepline.Floats
     y: sweepline.Floats
     north: sweepline.Floats | None = None
-    # Sorted keys and every point's place among them, where the caller has them already; `keys` is not read then.
-    groups: tuple[Sequence[str], sweepline.Ints] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,16 +103,23 @@ Bars = tuple[sweepline.Floats, sweepline.Floats, sweepline.Floats, sweepline.Flo
 
 
 def solve(
-    plane: Plane, x: Axis, y: Axis, *, north_star: Axis | None = None, bars: Bars | None = None
+    plane: Plane,
+    x: Axis,
+    y: Axis,
+    *,
+    north_star: Axis | None = None,
+    bars: Bars | None = None,
+    coded: tuple[Sequence[str], sweepline.Ints] | None = None,
 ) -> tuple[Series, ...]:
     """The rules of `frontier` on columns, one series for each key, in the order of the keys.
 
     Values must be finite and directions given; `bars` are x low, x high, y low, y high with higher being better.
+    `coded`: the sorted keys and every point's place among them, where the caller has them: `plane.keys` is unread then.
     """
     if not len(plane.ids):
         return ()
-    if plane.groups is not None:
-        numbers, groups = {key: number for number, key in enumerate(plane.groups[0])}, plane.groups[1]
+    if coded is not None:
+        numbers, groups = {key: number for number, key in enumerate(coded[0])}, coded[1]
     else:
         numbers = {key: number for number, key in enumerate(sorted(set(plane.keys)))}
         groups = np.fromiter(map(numbers.__getitem__, plane.keys), dtype=np.int64, count=len(plane.keys))

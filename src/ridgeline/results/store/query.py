@@ -273,12 +273,12 @@ def frontier(
         left, codes = np.unique(chosen.codes[known], return_inverse=True)
         keys = [chosen.keys[i] for i in left.tolist()]
         along, up, north = along[known], up[known], None if north is None else north[known]
-    plane = Plane(ids, keys, sources, along, up, north, (keys, codes))
+    plane = Plane(ids, keys, sources, along, up, north)
     bars = None
     if epsilon:
         sides = [(sign(axis) * values, np.abs(values) * epsilon) for axis, values in ((x, plane.x), (y, plane.y))]
         bars = tuple(value for middle, half in sides for value in (middle - half, middle + half))
-    series = solve(plane, x, y, north_star=north_star, bars=bars)  # type: ignore[arg-type]
+    series = solve(plane, x, y, north_star=north_star, bars=bars, coded=(keys, codes))  # type: ignore[arg-type]
     gone = np.concatenate([chosen.left_out, take[~known]])
     excluded = _excluded(connection, columns, gone, x, y, north_star, source)
     return Frontier(x=x, y=y, series=series, excluded=excluded, sources=tuple(Source(kind) for kind in kinds))
