@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -198,7 +199,8 @@ async def serve(
     seed: int = 0,
 ) -> None:
     """Serve until SIGTERM or SIGINT. Prints one line to stdout when listening; `port_file` gets the port, written as a
-    whole. Raises EnvironmentFailed when the port cannot be had."""
+    whole. Raises EnvironmentFailed when the port cannot be had, and whatever a step of the engine raised: a server that
+    goes on without its engine would leave every client waiting."""
     loop = asyncio.get_running_loop()
     app = App(engine, loop, model=model, root=root, speed=speed, router=router, seed=seed)
     try:
@@ -210,6 +212,15 @@ async def serve(
         raise EnvironmentFailed(f"cannot listen on {host}:{port}: {error.strerror or error}", hint=hint) from error
     bound = server.sockets[0].getsockname()[1]
     stop = asyncio.Event()
+    bugs: list[BaseException] = []
+
+    def on_bug(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        loop.default_exception_handler(context)
+        if isinstance(error := context.get("exception"), Exception):
+            bugs.append(error)
+            stop.set()
+
+    loop.set_exception_handler(on_bug)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     if port_file is not None:
@@ -221,3 +232,5 @@ async def serve(
     await stop.wait()
     server.close()
     app.close()
+    if bugs:
+        raise bugs[0]
