@@ -18,7 +18,7 @@ from scripted_server import ScriptedServer, stream
 
 from ridgeline.core.clock import ScaledClock
 from ridgeline.core.errors import EnvironmentFailed
-from ridgeline.core.record import Outcome, Record, Replay, Row, to_row
+from ridgeline.core.record import FIELDS, Outcome, Record, Replay, Row, to_row
 from ridgeline.replay.alarm import Alarm
 from ridgeline.replay.driver import replay
 from ridgeline.replay.endpoint import Endpoint
@@ -141,8 +141,11 @@ def test_client_limited_is_a_share_of_the_median() -> None:
     assert quantile(array("q", [1, 2, 3, 4]), 0.5) == 2.5 and quantile([], 0.5) is None
 
 
+S = 10**9  # so large that no lag of this machine counts beside it
+
+
 def test_health_tells_lags_of_the_measured_window_only() -> None:
-    def row(number: int, lag_ns: int, phase: str = "profiling", ttft_ns: int = 1_000) -> Row:
+    def row(number: int, lag_ns: int, phase: str = "profiling", ttft_ns: int = 1_000 * S) -> Row:
         record = Record(
             request_id=number,
             phase=phase,
@@ -151,22 +154,36 @@ def test_health_tells_lags_of_the_measured_window_only() -> None:
             session_id="s",
             conversation_id="s",
             turn_index=0,
-            scheduled_ns=1_000,
-            sent_ns=1_000 + lag_ns,
-            first_token_ns=1_000 + lag_ns + ttft_ns,
+            scheduled_ns=1_000 * S,
+            sent_ns=1_000 * S + lag_ns,
+            first_token_ns=1_000 * S + lag_ns + ttft_ns,
         )
         return to_row(record)
 
     async def main(lag_ns: int) -> dict[str, float]:
         health = Health(asyncio.get_running_loop(), ScaledClock.start())
         health.start()
-        health.note([row(0, 900_000, phase="warmup")])
+        health.note([row(0, 900 * S, phase="warmup")])
         health.note([row(number, lag_ns) for number in range(1, 5)])
         await asyncio.sleep(0.12)
         health.stop()
         return health.summary({"sockets_peak": 3.0})
 
-    calm, late = uvloop.run(main(40)), uvloop.run(main(60))
-    assert calm["send_lag_max_s"] == pytest.approx(4e-8) and calm["client_limited"] == 0.0
+    calm, late = uvloop.run(main(40 * S)), uvloop.run(main(60 * S))
+    assert calm["send_lag_max_s"] == pytest.approx(40) and calm["client_limited"] == 0.0
     assert late["client_limited"] == 1.0 and late["sockets_peak"] == 3.0
     assert calm["loop_lag_max_s"] >= calm["loop_lag_p50_s"] >= 0 and calm["cpu_share"] >= 0
+
+
+def test_a_loop_later_than_a_twentieth_of_the_wait_limits_the_client_too() -> None:
+    async def main() -> dict[str, float]:
+        health = Health(asyncio.get_running_loop(), ScaledClock.start())
+        health.start()
+        row = dict.fromkeys(FIELDS) | {"phase": "profiling", "scheduled_ns": 0, "sent_ns": 0, "outcome": Outcome.OK}
+        health.note([tuple((row | {"first_token_ns": 1_000 * S}).values())])
+        health.stop()
+        health.absorb([60 * S] * 5, 0.9)
+        return health.summary({})
+
+    found = uvloop.run(main())
+    assert found["client_limited"] == 1.0 and found["loop_lag_p99_s"] == 60 and found["cpu_share"] >= 0.9

@@ -106,6 +106,16 @@ def test_a_late_client_invalidates_a_measurement_and_warns_on_an_emulation() -> 
     assert point(rows(60, 51), Source.EMULATED).validity is Validity.INVALID, "later than the whole wait for a token"
 
 
+def test_a_client_whose_loop_is_late_stamps_late() -> None:
+    def run(lag_s: float, source: Source = Source.MEASURED) -> Point:
+        return point(good(), source, health={"loop_lag_p99_s": lag_s})
+
+    assert "client-limited" not in codes(run(0.0024))
+    late = run(0.0026)
+    assert late.validity is Validity.INVALID and "event loop was 2.6 ms late" in late.reasons[0]
+    assert run(0.0026, Source.EMULATED).validity is Validity.VALID
+
+
 def test_a_late_emulator() -> None:
     def run(*lags: float) -> Point:
         scrapes = tuple(sample(1 + i, ridgeline__emulator_lag_seconds=lag) for i, lag in enumerate(lags))

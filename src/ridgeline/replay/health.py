@@ -30,9 +30,9 @@ def quantile(ordered: array[int] | list[int] | list[float], share: float) -> flo
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
-def client_limited(send_lag_p99: float | None, median_ttft: float | None) -> bool:
-    """Requests went out so late that the sending distorts what is measured. Both in the same unit."""
-    return send_lag_p99 is not None and median_ttft is not None and send_lag_p99 > LAG_SHARE_LIMIT * median_ttft
+def client_limited(lag_p99: float | None, median_ttft: float | None) -> bool:
+    """The client is so late that it distorts what is measured. Both in the same unit."""
+    return lag_p99 is not None and median_ttft is not None and lag_p99 > LAG_SHARE_LIMIT * median_ttft
 
 
 class Health:
@@ -93,7 +93,8 @@ class Health:
             "cpu_share": max([self._share, *self._others]) if self._share is not None else None,  # of the busiest
             "cpu_total": sum([self._share, *self._others]) if self._share is not None else None,
         }
-        limited = client_limited(quantile(lags, 0.99), quantile(ttfts, 0.5))
+        median = quantile(ttfts, 0.5)
+        limited = client_limited(quantile(lags, 0.99), median) or client_limited(quantile(loop_lags, 0.99), median)
         found["client_limited"] = float(limited) if lags and ttfts else None
         return {name: value for name, value in found.items() if value is not None} | dict(extra)
 

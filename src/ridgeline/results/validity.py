@@ -50,7 +50,7 @@ CODES = {
     "duration": "less than 95 % of the asked duration was measured",
     "coverage": "answers stopped before 95 % of a window of 15 minutes or more",
     "few-samples": "fewer than five good requests a lane",
-    "client-limited": "p99 of the send lag is above 5 % of the median TTFT",
+    "client-limited": "p99 of the send lag, or of the client's event loop's, is above 5 % of the median TTFT",
     "emulator-late": "the emulated engine was late by more than 5 % of the median TTFT",
     "prompt-drift": "served prompt tokens differ by more than 2 % from those asked for",
     "warm-cache": "more prefix cache hits than the workload allows",
@@ -180,6 +180,14 @@ def _client(scope: Scope, source: Source) -> Iterator[Breach]:
             f"more than {_percent(LAG_SHARE)} of the median TTFT of {_seconds(median)}",
             "give the client more CPU, or lower --speed or the concurrency",
             fatal=measured or typical > TYPICAL_LAG_SHARE * median,
+        )
+    elif (loop := scope.health.get("loop_lag_p99_s", 0.0)) > LAG_SHARE * median:
+        yield Breach(
+            "client-limited",
+            f"the client's event loop was {_seconds(loop)} late (p99), and so were its stamps: "
+            f"more than {_percent(LAG_SHARE)} of the median TTFT of {_seconds(median)}",
+            "give the client more CPU or more --workers",
+            fatal=measured,
         )
     window = scope.server_window_ns
     level = scope.scrapes.level((EMULATOR_LAG,), window) if window else None
