@@ -57,8 +57,8 @@ fuzz: $(VENV)/dev.stamp ## ten minutes of fuzzing
 docs: $(VENV)/dev.stamp ## write the generated reference pages again
 	@$(BIN)/python -m ridgeline.cli.docs
 
-serve: $(VENV)/base.stamp ## show the reports in runs/ in a browser
-	@echo "http://127.0.0.1:8000/ shows the reports in runs/" >&2; mkdir -p runs; $(BIN)/python -m http.server --bind 127.0.0.1 --directory runs 8000
+serve: $(VENV)/base.stamp ## the dashboard over the runs in runs/
+	@mkdir -p runs; $(RUN) serve
 
 lock: $(VENV)/uv.stamp ## pin the requirements again
 	@for f in uv base dev; do $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 requirements/$$f.in -o requirements/$$f.txt; done

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,7 +57,7 @@ def serve(
 
     What is served is read while it is written: a sweep that goes on appears as it goes. The address goes to stdout.
     """
-    from ridgeline.publish.web.app import Context, create_app
+    from ridgeline.publish.web.app import Context, create_app, warm
     from ridgeline.publish.web.data import Library
     from ridgeline.publish.web.safety import access
 
@@ -65,7 +65,7 @@ def serve(
     shelves = _shelves(paths or [], store)
     given = _given(config or [], trace, settings, runner_config, changelog or [], gates)
     context = Context(Library(shelves, _overlays(overlay or [])), rules, given=given)
-    return _listen(create_app(context), host, port)
+    return _listen(create_app(context), host, port, lambda: warm(context))
 
 
 def _given(
@@ -187,8 +187,9 @@ def _holds_runs(path: Path) -> bool:
     return not entries or any((entry / "run.json").exists() for entry in entries)
 
 
-def _listen(served: object, host: str, port: int) -> int:
+def _listen(served: object, host: str, port: int, warm: Callable[[], None]) -> int:
     import socket
+    import threading
 
     import uvicorn
 
@@ -206,6 +207,7 @@ def _listen(served: object, host: str, port: int) -> int:
     sys.stdout.write(f"http://{shown}:{real}/\n")
     sys.stdout.flush()
     sys.stderr.write("serving; Ctrl-C ends it\n")
+    threading.Thread(target=warm, daemon=True).start()
     config = uvicorn.Config(
         served,  # type: ignore[arg-type]
         log_level="warning",

@@ -78,7 +78,7 @@ def test_the_newest_run_gives_the_whole_line_and_runs_are_not_stitched() -> None
     newer = sample.run(
         "newer", sample.scaled(points[:3], 2.0, "2026-06-01T00:00:00+00:00"), at="2026-06-01T00:00:00+00:00"
     )
-    found, data = asked(sample.shelf(older, newer))
+    found, _ = asked(sample.shelf(older, newer))
     assert len(found.points) == 3 and {p.id.split("~")[0] for p in found.points} == {"newer"}
     one, _ = asked(sample.shelf(older, newer), question=Question(run="older"))
     assert len(one.points) == len(points)

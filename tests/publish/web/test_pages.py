@@ -290,10 +290,17 @@ def hostile_point(point: Point) -> Point:
         name: HOSTILE if isinstance(value, str) and name != "scenario" else value for name, value in point.facts.items()
     }
     return replace(
-        point, name=f"{HOSTILE}/a/b/c1", line=f"{HOSTILE}/a/b", series=HOSTILE, facts={**facts, HOSTILE: HOSTILE}, measures=measures,
-        reasons=(HOSTILE,), cautions=(Caution(HOSTILE, HOSTILE, HOSTILE),), measured_at=HOSTILE,
+        point,
+        name=f"{HOSTILE}/a/b/c1",
+        line=f"{HOSTILE}/a/b",
+        series=HOSTILE,
+        facts={**facts, HOSTILE: HOSTILE},
+        measures=measures,
+        reasons=(HOSTILE,),
+        cautions=(Caution(HOSTILE, HOSTILE, HOSTILE),),
+        measured_at=HOSTILE,
         provenance={HOSTILE: HOSTILE, "image": HOSTILE},
-    )  # fmt: skip
+    )
 
 
 def hostile() -> Client:
@@ -338,8 +345,23 @@ def test_a_spreadsheet_takes_no_text_for_a_formula() -> None:
 
 def test_the_interface_is_described(mine: Client) -> None:
     described = mine.get("/api/openapi.json").json()
-    for path in ("frontier", "points", "points/{address}", "points/{address}/timeline", "runs", "runs/{a}/compare/{b}", "sql",
-                 "export.csv", "export.parquet", "metrics", "health", "version", "changelog", "gates", "traces"):  # fmt: skip
+    for path in (
+        "frontier",
+        "points",
+        "points/{address}",
+        "points/{address}/timeline",
+        "runs",
+        "runs/{a}/compare/{b}",
+        "sql",
+        "export.csv",
+        "export.parquet",
+        "metrics",
+        "health",
+        "version",
+        "changelog",
+        "gates",
+        "traces",
+    ):
         assert f"/api/v1/{path}" in described["paths"], path
     assert all(op.get("description") for item in described["paths"].values() for op in item.values())
     metrics = mine.get("/api/v1/metrics").json()

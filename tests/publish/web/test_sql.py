@@ -64,9 +64,17 @@ def test_only_one_select_is_answered(tables: sql.Tables, text: str) -> None:
 
 @pytest.mark.parametrize(
     "source",
-    ["read_csv('/etc/passwd')", "read_text('/etc/passwd')", "'/etc/passwd'", "glob('/etc/*')", "read_parquet('/tmp/*.parquet')",
-     "read_blob('/proc/self/environ')", "read_csv('https://example.org/x.csv')", "sqlite_scan('/tmp/x.db', 't')"],
-)  # fmt: skip
+    [
+        "read_csv('/etc/passwd')",
+        "read_text('/etc/passwd')",
+        "'/etc/passwd'",
+        "glob('/etc/*')",
+        "read_parquet('/tmp/*.parquet')",
+        "read_blob('/proc/self/environ')",
+        "read_csv('https://example.org/x.csv')",
+        "sqlite_scan('/tmp/x.db', 't')",
+    ],
+)
 def test_no_other_file_can_be_opened(tables: sql.Tables, source: str) -> None:
     with pytest.raises(InputError):
         sql.ask(tables, f"SELECT * FROM {source}")

@@ -44,6 +44,7 @@ class Extra(NamedTuple):
     pitfalls: str
 
 
+_OVER = "energy of all GPUs over the window"
 _ENERGY = "Only where power was recorded over the measured window; no value is drawn where it was not."
 EXTRA = {
     **{
@@ -57,10 +58,14 @@ EXTRA = {
         )
         for part in ("total", "output", "input")
     },
-    "power.joules_per_output_token": Extra("Energy per output token", "J/tok", "lower", "energy of all GPUs over the window / output tokens", "GPU power log", _ENERGY),
-    "power.joules_per_total_token": Extra("Energy per token", "J/tok", "lower", "energy of all GPUs over the window / input and output tokens", "GPU power log", _ENERGY),
-    "power.avg_power_w": Extra("Power per GPU", "W/GPU", "lower", "energy of all GPUs over the window / window / GPUs", "GPU power log", _ENERGY),
-}  # fmt: skip
+    "power.joules_per_output_token": Extra(
+        "Energy per output token", "J/tok", "lower", f"{_OVER} / output tokens", "GPU power log", _ENERGY
+    ),
+    "power.joules_per_total_token": Extra(
+        "Energy per token", "J/tok", "lower", f"{_OVER} / input and output tokens", "GPU power log", _ENERGY
+    ),
+    "power.avg_power_w": Extra("Power per GPU", "W/GPU", "lower", f"{_OVER} / window / GPUs", "GPU power log", _ENERGY),
+}
 
 
 def axis_of(key: str) -> Axis:

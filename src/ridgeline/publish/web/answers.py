@@ -67,5 +67,5 @@ def answer(request: Request, tag: str, make: Callable[[], bytes], *, kind: str =
 
 
 def encode(data: Any) -> bytes:
-    """JSON bytes. Raises ValueError for NaN and infinity, which have no place in an answer."""
+    """JSON bytes. What is no finite number becomes null."""
     return msgspec.json.encode(data)

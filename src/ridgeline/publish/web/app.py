@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """What the server was started with beside results. `prices`: US dollars per GPU-hour of a runner; `configs`: name to
-    file of search spaces; `check`: config files to a report for each cell; `traces`: name to file or folder;
+    """What the server was started with beside results. `prices`: US dollars per GPU-hour of a runner; `configs`: name
+    to file of search spaces; `check`: config files to a report for each cell; `traces`: name to file or folder;
     `changelogs`, `gates`: name to file."""
 
     prices: Callable[[str], float | None] | None = None
@@ -90,3 +90,15 @@ def refuse(request: Request, status: int, said: str) -> Response:
     if request.url.path.startswith("/api/"):
         return Response(encode({"error": said}), status_code=status, media_type="application/json")
     return html.problem(request, status, said)
+
+
+def warm(context: Context) -> None:
+    """Read what the first reader would have to wait for: the usual chart, templates, scripts. Safe in a thread."""
+    from ridgeline.publish.charts import bundle
+    from ridgeline.publish.web import chart, static
+    from ridgeline.publish.web.question import Question
+
+    static.files()
+    bundle.templates().get_template("frontier.html")
+    question = Question()
+    chart.chart(chart.settle(context.library, question, context.given.prices), question)

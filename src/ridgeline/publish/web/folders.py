@@ -192,5 +192,6 @@ def _step(cell: dict[str, Any]) -> str:
     progress = cell.get("progress")
     text = f"{cell['name']}: {cell['state']}"
     if cell["state"] in ("replay", "progress") and progress:
-        text = f"{cell['name']}: {progress['phase']}, {progress['done']:,} requests done, {progress['in_flight']} in flight"
+        done, flying = progress["done"], progress["in_flight"]
+        text = f"{cell['name']}: {progress['phase']}, {done:,} requests done, {flying} in flight"
     return text

@@ -20,7 +20,7 @@ PAIRS = 6
 def recent(holding: Holding) -> list[dict[str, Any]]:
     """Each of the newest runs against the newest older one that shares a cell with it."""
     runs = [run for run in holding.runs if run.n and run.live is None][: PAIRS * 3]
-    rows = []
+    rows: list[dict[str, Any]] = []
     for at, run in enumerate(runs):
         mine = comparison._cells(holding.points(run.id))
         before = next((old for old in runs[at + 1 :] if mine & comparison._cells(holding.points(old.id))), None)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Page(NamedTuple):
-    """`icon`: SVG path in a 20 px box. `phone`: has a place in the bar of five. `about`: said where the page is named."""
+    """`icon`: SVG path in a 20 px box. `phone`: has a place in the bar of five. `about`: said beside the title."""
 
     key: str
     path: str

@@ -13,16 +13,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ridgeline.core.record import ServerSample
 from ridgeline.publish.web.answers import encode
 from ridgeline.results import records
 from ridgeline.results.metrics import cache, engine
 from ridgeline.results.metrics.scrapes import Line, Scrapes
-from ridgeline.results.samples import from_table
 
 BINS = 240  # of the measured window, for what is counted from requests
 STEPS = 600  # values of a line at most
@@ -53,7 +50,7 @@ def panels_bytes(requests: Path, samples: Path | None) -> bytes:
 def _server(file: Path | None, origin: int) -> list[dict[str, Any]]:
     if file is None:
         return []
-    scrapes = Scrapes(_samples(file))
+    scrapes = _samples(file)
     found = []
     for key, title, unit, names, total in (
         ("kv", "KV use", "ratio", engine._KV, False),
@@ -89,18 +86,55 @@ def _merged(panels: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(by.values())
 
 
-def _samples(file: Path) -> Sequence[ServerSample]:
-    """Samples with the wanted metrics only. Failed scrapes stay: they are gaps."""
+class _Columns(Scrapes):
+    """Scrapes whose series come straight from a samples file; no dictionary is made for each scrape."""
+
+    def __init__(self, lines: dict[str, list[Line]]) -> None:
+        object.__setattr__(self, "samples", ())
+        object.__setattr__(self, "_lines", lines)
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(self._lines)  # type: ignore[attr-defined]
+
+    @property
+    def _endpoints(self) -> tuple[str, ...]:
+        every = (line for lines in self._lines.values() for line in lines)  # type: ignore[attr-defined]
+        return tuple(dict.fromkeys(line.endpoint for line in every))
+
+    def lines(self, name: str, label: str | None = None) -> list[Line]:
+        found: list[Line] = self._lines.get(name, [])  # type: ignore[attr-defined]
+        return [line for line in found if label is None or label in line.labels]
+
+
+def _samples(file: Path) -> Scrapes:
+    """Series of the wanted metrics. A failed scrape has no value, which is a gap in its series."""
     table = pq.read_table(file, memory_map=True)
-    names = table.column("name").combine_chunks()
-    if isinstance(names, pa.ChunkedArray):
-        names = names.chunk(0) if names.num_chunks else pa.array([], type=pa.string())
-    if not pa.types.is_dictionary(names.type):
-        names = names.dictionary_encode()
-    listed = names.dictionary.to_pylist()
-    good = [number for number, name in enumerate(listed) if name is None or name.partition("{")[0] in _WANTED]
-    keep = pc.or_(pc.is_null(names), pc.is_in(names.indices, value_set=pa.array(good, type=names.indices.type)))
-    return tuple(sorted(from_table(table.filter(keep)), key=lambda sample: sample.at_ns))
+    names, listed = _coded(table.column("name"))
+    endpoints, places = _coded(table.column("endpoint"))
+    good = np.array([name is not None and name.partition("{")[0] in _WANTED for name in listed] + [False])
+    rows = np.flatnonzero(good[names])
+    key = endpoints[rows].astype(np.int64) * (len(listed) + 1) + names[rows]
+    at = np.asarray(table.column("at_ns").to_numpy())[rows].astype(np.float64)
+    values = np.asarray(table.column("value").to_numpy())[rows].astype(np.float64)
+    order = np.lexsort((at, key))
+    found: dict[str, list[Line]] = {}
+    for stretch in np.split(order, np.flatnonzero(np.diff(key[order])) + 1) if len(order) else []:
+        place, name = divmod(int(key[stretch[0]]), len(listed) + 1)
+        metric, _, labels = listed[name].partition("{")
+        line = Line(str(places[place]), metric, labels.rstrip("}"), at[stretch], values[stretch])
+        found.setdefault(metric, []).append(line)
+    return _Columns(found)
+
+
+def _coded(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[Any]]:
+    """A text column as numbers and the texts they stand for; a null has the number behind the last."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    column = column.unify_dictionaries()
+    listed = column.chunk(0).dictionary.to_pylist() if column.num_chunks else []
+    parts = [np.asarray(c.indices.fill_null(len(listed)).to_numpy(zero_copy_only=False)) for c in column.chunks]
+    return (np.concatenate(parts) if parts else np.empty(0)).astype(np.int64), listed
 
 
 def _first(scrapes: Scrapes, names: Sequence[str]) -> list[Line]:
@@ -116,7 +150,7 @@ def _gauges(lines: list[Line], origin: int, total: bool) -> list[dict[str, Any]]
         main = np.full(len(at), np.nan)
         joined = np.nansum if total else np.nanmean
         main[known] = joined(stacked[:, known], axis=0)
-    found = [{"name": "all" if total else "mean", "role": "main", **_series(at, main, origin)}]
+    found: list[dict[str, Any]] = [{"name": "all" if total else "mean", "role": "main", **_series(at, main, origin)}]
     if len(lines) > 1 and not total:
         ranks = [
             {"name": _rank(line, number), "role": "rank", **_series(line.at_ns, line.values, origin)}

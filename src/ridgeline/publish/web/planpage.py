@@ -1,7 +1,7 @@
 """The plan page: the cells of a config with their findings.
 
-In: reports of the preflight. Out: plain data: cells by line with their verdict, and each finding once, worst first, with
-the cells that share it.
+In: reports of the preflight. Out: plain data: cells by line with their verdict, and each finding once, worst first,
+with the cells that share it.
 """
 
 from __future__ import annotations

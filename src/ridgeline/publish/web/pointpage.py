@@ -205,7 +205,8 @@ def _heading(point: Point) -> str:
     words += [str(facts["precision"]).upper()] if facts.get("precision") else []
     hardware = str(facts.get("hardware") or "").removesuffix("-emulated").upper()
     on = f"{' '.join(words)} on {point.gpus} × {hardware}" if hardware else " ".join(words)
-    return f"{on}, {facts.get('framework', '')}, {facts.get('arm') or point.line.rsplit('/', 1)[-1]}, concurrency {point.concurrency}"
+    arm = facts.get("arm") or point.line.rsplit("/", 1)[-1]
+    return f"{on}, {facts.get('framework', '')}, {arm}, concurrency {point.concurrency}"
 
 
 def _chart_link(found: Found) -> str:

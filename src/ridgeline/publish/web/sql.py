@@ -79,7 +79,7 @@ def tables(holding: Holding) -> Tables:
 
 
 def ask(tables: Tables, sql: str, *, seconds: float = SECONDS, rows: int = ROWS) -> Answer:
-    """The answer to one statement. Raises InputError for what is not one SELECT, for wrong SQL, and when the time is up."""
+    """The answer to one statement. Raises InputError for what is no SELECT, for wrong SQL, and when the time is up."""
     if len(sql) > CHARACTERS:
         raise InputError([Problem(f"has {len(sql):,} characters; {CHARACTERS:,} are read", key="q")])
     if not _TURNS.acquire(timeout=seconds):
@@ -149,7 +149,7 @@ def _only_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
 
 
 def _lock(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:
-    """From here on nothing but the named files can be opened, nothing loaded or attached, and nothing of this changed."""
+    """From here on only the named files can be opened, nothing loaded or attached, and nothing of this changed."""
     listed = ", ".join(_quoted(str(file)) for file in files)
     connection.execute(f"SET allowed_paths = [{listed}]")
     connection.execute("SET temp_directory = ''")

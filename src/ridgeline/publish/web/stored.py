@@ -13,13 +13,13 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import func, select
+from sqlalchemy import and_, false, func, or_, select
 
 from ridgeline.core.deployment import Deployment
 from ridgeline.core.errors import InputError
 from ridgeline.core.point import Caution, Measure, Point, Source, Validity
 from ridgeline.publish.charts import axes, slots
-from ridgeline.publish.charts.data import said
+from ridgeline.publish.charts.data import said, subject_of
 from ridgeline.publish.web.data import CHANNELS, Channel, Chart, Files, Run, Subject
 from ridgeline.results.frontier import Exclusion
 from ridgeline.results.runfolder import Failure, RunHeader
@@ -77,6 +77,7 @@ class StoreShelf:
         self.store = store
         self._kept: OrderedDict[tuple[str, ...], Any] = OrderedDict()
         self._lock = threading.Lock()
+        self._columns: dict[Subject, set[Subject]] = {}
 
     def version(self) -> str:
         return f"{self.channel}.{self.store.dataset_version()}"
@@ -162,9 +163,13 @@ class StoreShelf:
                 for no, id, body in connection.execute(query.where(t.points.c.no.in_(numbers[at : at + 500]))).tuples():
                     bodies[no] = (id, body)
         found: dict[Subject, list[tuple[int, Point]]] = {}
+        columns: dict[Subject, set[Subject]] = {}
         for model, scenario, n, first in rows:
             id, body = bodies[first]
-            found.setdefault((model, scenario), []).append((n, slim(body, id, frozenset())))
+            point = slim(body, id, frozenset())
+            found.setdefault(subject_of(point), []).append((n, point))
+            columns.setdefault(subject_of(point), set()).add((model, scenario))
+        self._columns = columns
         made = [
             Chart(key, said(members[0][1]), sum(n for n, _ in members), tuple(slots.colour_key(p) for _, p in members))
             for key, members in found.items()
@@ -172,16 +177,19 @@ class StoreShelf:
         return tuple(sorted(made, key=lambda chart: (-chart.n, chart.subject)))
 
     def _latest(self, subject: Subject) -> tuple[Point, ...]:
+        self.charts()  # says in which columns a subject's points stand
         p = t.latest_points.c
+        places = [and_(p.model == model, p.scenario == scenario) for model, scenario in self._columns.get(subject, ())]
         query = (
             select(p.id, p.body)
-            .where(p.channel == self.channel, p.model == subject[0], p.scenario == subject[1])
+            .where(p.channel == self.channel, or_(false(), *places))
             .order_by(p.line, p.concurrency, p.id)
         )
         wanted = axes.drawable()
         with self.store.database.reading() as connection:
             rows = connection.execute(query).tuples().all()
-        return tuple(slim(body, id, wanted) for id, body in rows)
+        points = (slim(body, id, wanted) for id, body in rows)
+        return tuple(point for point in points if subject_of(point) == subject)
 
     def _describe(self, address: str) -> dict[str, Any] | None:
         try:

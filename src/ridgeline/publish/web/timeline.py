@@ -74,7 +74,7 @@ def timeline_bytes(file: Path) -> bytes:
         "unit": "ms",
         "none": NONE,
         "count": len(lane),
-        "lanes": [[int(l), int(deepest[l]), int(n)] for l, n in zip(lanes, counts, strict=True)],
+        "lanes": [[int(one), int(deepest[one]), int(n)] for one, n in zip(lanes, counts, strict=True)],
         "sessions": sessions,
         "outcomes": outcomes,
         "phases": {name: _relative(value, origin) for name, value in phases.items()},
@@ -135,14 +135,14 @@ def _rows(table: pa.Table, lane: Ints) -> Ints:
     free: dict[int, list[int]] = {}
     most: dict[int, int] = {}
     for one in np.lexsort((start, owner)).tolist():
-        l = int(owner[one])
-        running, idle = busy.setdefault(l, []), free.setdefault(l, [])
+        home = int(owner[one])
+        running, idle = busy.setdefault(home, []), free.setdefault(home, [])
         while running and running[0][0] <= start[one]:
             heapq.heappush(idle, heapq.heappop(running)[1])
         if idle:
             slot = heapq.heappop(idle)
         else:
-            slot = most[l] = most.get(l, 0) + 1
+            slot = most[home] = most.get(home, 0) + 1
         heapq.heappush(running, (int(stop[one]), slot))
         given[one] = slot
     row[deep] = given[place]
@@ -181,7 +181,7 @@ def _relative(value: int | None, origin: int) -> int | None:
 
 def one_request(file: Path, request_id: int) -> dict[str, Any] | None:
     """A request with everything recorded of it but the arrivals of its chunks; None when there is none."""
-    names = [name for name in records.FIELDS if name != "chunk_ns"]
+    names = [name for name in records.SCHEMA.names if name != "chunk_ns"]
     table = pq.read_table(file, columns=names, filters=[("request_id", "==", request_id)])
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows[0] if rows else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -32,7 +34,7 @@ def get_page(request: Request) -> Response:
     channel = html.channel_of(request)
     a, b, more = comparison.pick(context.library, asked.get("a"), asked.get("b"), channel)
     runs = [(run.id, run.name, run.n) for held in context.library.everything() for run in held.runs if run.n]
-    values = {"found": None, "picture": "null", "a": None, "b": None, "a_when": "", "b_when": ""}
+    values: dict[str, Any] = {"found": None, "picture": "null", "a": None, "b": None, "a_when": "", "b_when": ""}
     if a is not None and b is not None:
         found = comparison.compared(a, b)
         values |= {

@@ -49,8 +49,8 @@ def get_page(request: Request, q: str = "") -> Response:
 
 @router.get("/api/v1/sql", tags=["data"])
 def get_sql(request: Request, q: str = Query(..., min_length=1)) -> Response:
-    """One SELECT over `runs`, `points`, `measures` and `requests` of a channel. Read-only, and bounded in time and rows:
-    `more` says that there were more rows than came."""
+    """One SELECT over `runs`, `points`, `measures` and `requests` of a channel. Read-only, and bounded in time and
+    rows: `more` says that there were more rows than came."""
     holding = context_of(request).library.holding(html.channel_of(request))
 
     def make() -> bytes:
@@ -122,8 +122,8 @@ def _rows(points: tuple[Point, ...]) -> Iterator[tuple[Any, ...]]:
     for point in points:
         head = (
             point.id, point.name, point.line, point.series, str(point.source), str(point.validity),
-            str(point.facts.get("model") or ""), str(point.facts.get("scenario_name") or ""), point.concurrency, point.gpus,
-            point.measured_at,
+            str(point.facts.get("model") or ""), str(point.facts.get("scenario_name") or ""), point.concurrency,
+            point.gpus, point.measured_at,
         )  # fmt: skip
         for name, measure in point.measures.items():
             yield (*head, name, measure.value, measure.unit, measure.n, measure.reason)

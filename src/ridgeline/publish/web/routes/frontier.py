@@ -183,8 +183,8 @@ def _about(holding: Holding, question: Question) -> str:
         return "This channel holds no run yet."
     said = f", the last one of {newest[:10]}" if newest else ""
     return (
-        f"{count} run{'s' if count != 1 else ''}{said}. A line (one configuration and workload over concurrency) is shown "
-        "as the newest run that has it measured it; runs are never stitched together."
+        f"{count} run{'s' if count != 1 else ''}{said}. A line (one configuration and workload over concurrency) is "
+        "shown as the newest run that has it measured it; runs are never stitched together."
     )
 
 
