@@ -19,7 +19,9 @@ from ridgeline.core.cell import Cell
 from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.point import Source
 from ridgeline.recipes.settings import RecipeSettings
+from ridgeline.spec.settings import load_settings
 from ridgeline.sweep.deploy import Deploy, Engine
+from ridgeline.sweep.overrides import recipes_with
 from ridgeline.sweep.settings import SweepSettings
 from ridgeline.sweep.workload import Workload
 
@@ -86,7 +88,8 @@ def sweep(
     )
     workload = Workload(settings, trace or (_shipped_trace() if emulated else None))
     recipe_settings = RecipeSettings(speed=settings.speed, endpoint=_endpoint(prompts))
-    job = Job(chosen, settings, workload, Deploy(kind, recipe_settings), fail_fast)
+    deploy = Deploy(kind, recipe_settings, recipes_with(load_settings(config)))
+    job = Job(chosen, settings, workload, deploy, fail_fast)
     if dry_run:
         return job.show()
     job.refuse_speed_on_real_engines(force_speed)
@@ -113,7 +116,6 @@ def _expectations(configs: list[Path], config: Path | None) -> Expect:
     from ridgeline.cli.preflight import Subjects, knowledge
     from ridgeline.plan.checks.report import check
     from ridgeline.plan.checks.subject import bind
-    from ridgeline.spec.settings import load_settings
     from ridgeline.sweep.deploy import EMULATED, expected_of_model
 
     @cache
@@ -134,8 +136,6 @@ def _cluster(executor: str, config: Path | None) -> Cluster | None:
         return None
     if executor != "slurm":
         raise InputError([Problem(f"is `{executor}`, must be local or slurm", key="--executor")])
-    from ridgeline.spec.settings import load_settings
-
     settings = load_settings(config)
 
     def options(item: Planned) -> dict[str, str]:
