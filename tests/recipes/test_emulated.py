@@ -10,7 +10,7 @@ from ridgeline.core.cell import Arm, Benchmark, Cell, Component, Scenario
 from ridgeline.core.deployment import Deployment
 from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.core.topology import Pool, Topology
-from ridgeline.recipes.emulated import options_of
+from ridgeline.recipes.emulated import emulated, options_of
 from ridgeline.recipes.registry import Recipe, choose, deployment_of
 from ridgeline.recipes.settings import Facts, RecipeSettings
 from ridgeline.spec.facts.library import find_gpu, find_model
@@ -37,6 +37,17 @@ def test_the_deployment_says_everything_the_engine_needs() -> None:
     assert deployment.recipe == "emulated (framework emulated)"
 
 
+def test_speculation_and_sglang_order_are_passed_on() -> None:
+    cell = replace(CELL, arm=Arm(Topology(2), spec_decoding="mtp"))
+    cell = replace(cell, benchmark=replace(cell.benchmark, framework="sglang"))
+    options = options_of(cell, FACTS)
+    assert (options.num_speculative_tokens, options.prefill_first, options.engine) == (3, True, "sglang")
+    words = [item.text for item in emulated(cell, FACTS, RecipeSettings()).service("engine").argv]
+    assert words[words.index("--num-speculative-tokens") + 1] == "3"
+    assert words[words.index("--engine") + 1] == "sglang"
+    assert "--prefill-first" in words
+
+
 def test_concurrencies_of_an_arm_share_a_deployment() -> None:
     other = replace(CELL, concurrency=64)
     assert deployment_of(CELL, FACTS, RecipeSettings()).digest == deployment_of(other, FACTS, RecipeSettings()).digest
@@ -47,7 +58,6 @@ def test_concurrencies_of_an_arm_share_a_deployment() -> None:
 @pytest.mark.parametrize(
     ("arm", "name"),
     [
-        (Arm(Topology(2), spec_decoding="mtp"), "speculative decoding `mtp`"),
         (Arm(Topology(2), kv_offloading="dram", kv_offload_backend=Component("lmcache")), "KV offloading `dram`"),
         (Arm(pools=(Pool("prefill", 1, Topology(2)), Pool("decode", 1, Topology(2)))), "disaggregated pools"),
     ],

@@ -35,6 +35,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--long-prefill-token-threshold", type=int)
     add("--num-speculative-tokens", type=int, help="draft tokens a step (default 0)")
     add("--acceptance-length", type=float, help="tokens a verification yields (default: golden, where known)")
+    add("--prefill-schedule-interval", type=int, help="admit new requests in every N-th step")
+    add("--prefill-first", action="store_true", help="SGLang's order: a step prefills or decodes")
+    add("--host-kv-tokens", type=int, help="second KV tier in host memory, tokens per rank")
     add("--no-enable-prefix-caching", action="store_true")
     add("--no-async-scheduling", action="store_true")
     add("--router", choices=("session", "round-robin", "least-loaded"), help="spreads requests over ranks")
@@ -84,6 +87,10 @@ def run(argv: list[str]) -> int | None:
         long_prefill_token_threshold=given.long_prefill_token_threshold,
         num_speculative_tokens=given.num_speculative_tokens,
         acceptance_length=given.acceptance_length,
+        prefill_schedule_interval=given.prefill_schedule_interval,
+        prefill_first=True if given.prefill_first else None,
+        scheduler_reserve_full_isl=False if given.prefill_first else None,
+        host_kv_tokens=given.host_kv_tokens,
         enable_prefix_caching=False if given.no_enable_prefix_caching else None,
         async_scheduling=False if given.no_async_scheduling else None,
         router=given.router,

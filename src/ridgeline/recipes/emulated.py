@@ -12,6 +12,7 @@ from ridgeline.engine.options import EngineOptions, options_from
 from ridgeline.recipes.settings import Facts, RecipeSettings
 
 STOP_GRACE_S = 3.0
+DRAFTS = 3  # configs say how tokens are drafted, not how many; three is what public recipes use
 
 
 def options_of(cell: Cell, facts: Facts, *, seed: int = 0) -> EngineOptions:
@@ -25,7 +26,6 @@ def options_of(cell: Cell, facts: Facts, *, seed: int = 0) -> EngineOptions:
         text
         for text, asked in (
             ("multi-node and disaggregated pools", arm.topology is None),
-            (f"speculative decoding `{arm.spec_decoding}`", arm.spec_decoding != "none"),
             (f"KV offloading `{arm.kv_offloading}`", arm.kv_offloading != "none"),
         )
         if asked
@@ -35,7 +35,18 @@ def options_of(cell: Cell, facts: Facts, *, seed: int = 0) -> EngineOptions:
             f"the engine model does not cover {' and '.join(missing)} yet (cell {cell.name})",
             hint="leave such cells out with `--cells`",
         )
-    return options_from(facts.arch, facts.gpu, arm.topology, benchmark.precision, seed=seed)
+    sglang = "sglang" in benchmark.framework
+    return options_from(
+        facts.arch,
+        facts.gpu,
+        arm.topology,
+        benchmark.precision,
+        engine="vllm" if benchmark.framework == "emulated" else benchmark.framework,
+        num_speculative_tokens=0 if arm.spec_decoding == "none" else DRAFTS,
+        prefill_first=sglang,
+        scheduler_reserve_full_isl=not sglang,
+        seed=seed,
+    )
 
 
 def emulated(cell: Cell, facts: Facts, settings: RecipeSettings) -> Deployment:
@@ -49,6 +60,13 @@ def emulated(cell: Cell, facts: Facts, settings: RecipeSettings) -> Deployment:
     words += ["--tp", str(topology.tp), "--ep", str(topology.ep)] + (["--dp-attn"] if topology.dp_attn else [])
     words += ["--max-num-seqs", str(options.max_num_seqs)]
     words += ["--max-num-batched-tokens", str(options.max_num_batched_tokens)]
+    if options.engine != "vllm":
+        words += ["--engine", options.engine]
+    if options.num_speculative_tokens:
+        words += ["--num-speculative-tokens", str(options.num_speculative_tokens)]
+        words += ["--acceptance-length", f"{options.accepted_per_step:g}"]
+    if options.prefill_first:
+        words += ["--prefill-first"]
     words += ["--seed", str(settings.seed), "--speed", f"{settings.speed:g}"]
     here = Where(f"recipes/{Path(__file__).name}")
     engine = Service(
