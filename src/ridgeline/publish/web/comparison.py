@@ -7,10 +7,10 @@ order of changes are the comparison's own; membership is the frontier function's
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from ridgeline.core.errors import InputError
-from ridgeline.core.point import Point
+from ridgeline.core.point import Point, Source
 from ridgeline.publish.charts import axes, slots
 from ridgeline.publish.charts.data import subject_of
 from ridgeline.publish.web.data import Holding, Library, Run
@@ -79,12 +79,18 @@ def flat(provenance: Mapping[str, Any], run: str) -> dict[str, Any]:
 
 
 def compared(a: Picked, b: Picked) -> Comparison:
-    """The comparison of two runs. Raises InputError when they hold points of different sources only."""
+    """The comparison of two runs: of the points of the most trusted source that both hold. Sides of different sources
+    are compared as such, and the answer names both."""
     left, right = side(a), side(b)
-    try:
-        return compare(left, right)
-    except InputError:
+    common = {point.source for point in left.points} & {point.source for point in right.points}
+    if not common:
         return compare(left, right, mix_sources=True)
+    best = min(common, key=list(Source).index)
+    return compare(_only(left, best), _only(right, best))
+
+
+def _only(side: Side, source: Source) -> Side:
+    return replace(side, points=tuple(point for point in side.points if point.source is source))
 
 
 def view(found: Comparison, measure: str, verdict: str | None) -> dict[str, Any]:
@@ -178,7 +184,11 @@ def picture(a: Picked, b: Picked, found: Comparison) -> dict[str, Any] | None:
     if not subjects:
         return None
     subject = max(subjects, key=lambda key: (subjects[key], key))
-    mine = {name: tuple(by_subject(listed).get(subject, ())) for name, listed in points.items()}
+    kept = set(found.sources)
+    mine = {
+        name: tuple(point for point in by_subject(listed).get(subject, ()) if point.source in kept)
+        for name, listed in points.items()
+    }
     usual = axes.usual([*mine["a"], *mine["b"]])
     x, y = usual["x"], usual["y"]
     if x is None or y is None:
@@ -188,7 +198,11 @@ def picture(a: Picked, b: Picked, found: Comparison) -> dict[str, Any] | None:
         answer = frontier(listed, axes.axis_of(x), axes.axis_of(y), mix_sources=True)
         sides[name] = {
             "lines": [
-                {"key": series.key, "knots": [[knot.x, knot.y, knot.id] for knot in series.knots]}
+                {
+                    "key": series.key,
+                    "source": str(series.sources[0]),
+                    "knots": [[knot.x, knot.y, knot.id] for knot in series.knots],
+                }
                 for series in answer.series
                 if series.knots
             ],
@@ -208,5 +222,4 @@ def picture(a: Picked, b: Picked, found: Comparison) -> dict[str, Any] | None:
         "sides": sides,
         "names": names,
         "pairs": pairs,
-        "emulated": any(str(p.source) != "measured" for listed in mine.values() for p in listed),
     }

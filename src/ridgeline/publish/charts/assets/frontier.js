@@ -137,7 +137,7 @@ function bestOf(s) {
 
 /* ── The question ── */
 function ask() {
-  if (!points.length) return one('#question').replaceChildren('This run has no point yet.');
+  if (!points.length) return one('#question').replaceChildren(served() ? 'No point here yet.' : 'This run has no point yet.');
   const axis = (name, list) => ({
     name, title: name === 'x' ? 'Horizontal axis' : 'Vertical axis', text: measures[now[name]]?.said ?? 'nothing', current: now[name],
     options: list.map(key => {
@@ -188,6 +188,7 @@ function draw() {
   host.hidden = !shown.length;
   if (!shown.length) {
     chart = null;
+    if (!points.length && served()) return empty.replaceChildren(el('p', {}, el('b', {}, 'No cell of this channel has finished.')), el('p', { class: 'muted' }, data.absent.length ? 'The strip below says why each one failed.' : ['A run appears here while it goes on. Without a GPU: ', el('code', {}, 'ridgeline sweep benchmarks/quickstart.yaml')]));
     if (!points.length) return empty.replaceChildren(el('p', {}, el('b', {}, 'No cell of this run has finished.')), el('p', { class: 'muted' }, data.absent.length ? 'The strip below says why each one failed. What runs next is a start of the same command: finished cells are kept, failed ones are tried again.' : 'Nothing was stored yet. Write the report again when the first cell is done.'));
     empty.replaceChildren(el('p', {}, el('b', {}, now.placed.length ? 'Every series with a point is hidden.' : 'Nothing to plot on these axes.')), el('p', { class: 'muted' }, now.placed.length ? 'Show a series in the list, or ' : 'The strip below says why each point is left out.'),
       now.placed.length ? el('button', { class: 'btn', type: 'button', onclick: () => set({ hide: [] }) }, 'Show every series') : '');

@@ -32,7 +32,7 @@ function draw() {
   for (const name of ['a', 'b']) {
     for (const [px, py] of sides[name].off) svg.append(el('path', { class: `mark-${name}`, opacity: 0.4, d: markPath(MARK[name], x(px), y(py), 3) }));
     for (const line of sides[name].lines) {
-      svg.append(el('path', { class: `line line-${name}`, 'stroke-dasharray': picture.emulated ? '0.5 5.5' : null, d: `M${line.knots.map(k => `${x(k[0])},${y(k[1])}`).join('L')}` }));
+      svg.append(el('path', { class: `line line-${name}`, 'stroke-dasharray': line.source !== 'measured' ? '0.5 5.5' : null, d: `M${line.knots.map(k => `${x(k[0])},${y(k[1])}`).join('L')}` }));
       for (const k of line.knots) svg.append(el('path', { class: `mark-${name} go`, d: markPath(MARK[name], x(k[0]), y(k[1]), 5), stroke: 'var(--surface)', 'stroke-width': 1.2, onclick: () => location.assign(`/points/${k[2]}`) }));
     }
   }

@@ -31,7 +31,7 @@ export function servedPage(version = null, every = null) {
   });
   document.addEventListener('click', event => {
     const button = event.target.closest('[data-copy-text]');
-    if (button) copy(button.dataset.copyText, button.getAttribute('aria-label') ?? 'Text');
+    if (button) copy(button.dataset.copyText, (button.getAttribute('aria-label') ?? 'Text').replace(/^Copy: /, ''));
   });
   if (version) watch(version, every);
 }

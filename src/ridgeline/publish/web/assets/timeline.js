@@ -10,6 +10,7 @@ const clock = ms => {
   const sign = ms < 0 ? '−' : '', s = Math.abs(ms) / 1000, m = Math.floor(s / 60), rest = s - 60 * m;
   return m >= 60 ? `${sign}${Math.floor(m / 60)}:${String(m % 60).padStart(2, '0')}:${String(Math.floor(rest)).padStart(2, '0')}` : `${sign}${m}:${String(Math.floor(rest)).padStart(2, '0')}`;
 };
+const short = text => (text.length > 8 ? `…${text.slice(-7)}` : text);
 const fine = (ms, step) => (step >= 1000 ? clock(ms) : `${number(ms / 1000, step >= 100 ? 1 : 3)} s`);
 
 /** host: element. data: columns.js' answer. panels: the interface's answer or null. view: {from, to, open, request} to begin
@@ -147,7 +148,7 @@ export function timeline(host, data, panels, view, handlers) {
     if (row.deepest) { pen.fillStyle = ink.accent; pen.fillText(`${state.open.has(row.lane) ? '▾' : '▸'} ${row.deepest}`, W < 620 ? 38 : 104, y + row.h / 2); }
     if (W >= 620) {
       const at = groups.get(`${row.lane}.0`), i = at ? Math.max(at[0], firstAtLeast(data.sent, state.cursor ?? state.from, at[0], at[1]) - (state.cursor == null ? 0 : 1)) : -1;
-      if (at && i < at[1]) { pen.fillStyle = ink['ink-3']; pen.fillText((header.sessions[data.session[i]] ?? '').slice(0, 8), 40, y + row.h / 2, 58); }
+      if (at && i < at[1]) { pen.fillStyle = ink['ink-3']; pen.fillText(short(header.sessions[data.session[i]] ?? ''), 40, y + row.h / 2, 58); }
     }
   }
 
@@ -198,28 +199,46 @@ export function timeline(host, data, panels, view, handlers) {
     const list = panels?.panels ?? [];
     while (under.children.length > list.length) under.lastChild.remove();
     list.forEach((panel, k) => {
-      const canvas = under.children[k] ?? under.appendChild(el('canvas', { 'aria-hidden': 'true' })), pen = fit(canvas, W, PANEL), floor = PANEL - 10, roof = 12;
+      const canvas = under.children[k] ?? under.appendChild(el('canvas', { 'aria-hidden': 'true' })), pen = fit(canvas, W, PANEL), floor = PANEL - 10, roof = W < 620 ? 26 : 12;
       const values = panel.lines.flatMap(line => inSight(line)), top = panel.unit === 'ratio' ? Math.max(Math.min(1, Math.max(...values, 0.01) * 1.1), 0.05) : Math.max(...values, 0.001) * 1.12, y = v => floor - (v / top) * (floor - roof);
       shade(pen, PANEL);
       grid(pen, PANEL);
       pen.strokeStyle = ink.line;
       pen.beginPath(); pen.moveTo(0, 0.5); pen.lineTo(W, 0.5); pen.stroke();
-      pen.fillStyle = ink.ink;
-      pen.font = pen.font.replace(/^/, '600 ');
-      pen.fillText(panel.title, 16, 18);
-      pen.font = pen.font.replace(/^600 /, '');
       const named = panel.lines.filter(line => line.role !== 'rank'), ranks = panel.lines.length - named.length;
+      if (W < 620) { inside(pen, panel, named); ticksOf(pen, panel, y, top); lines(pen, panel, y); return; }
+      heading(pen, panel.title, 16, 18);
       named.forEach((line, n) => { pen.fillStyle = named.length > 1 ? roleInk(line.role) : ink['ink-2']; pen.fillText(named.length > 1 || ranks ? line.name : unitOf(panel), 16, 36 + n * 16); });
       if (ranks) { pen.fillStyle = ink['ink-3']; pen.fillText(`${ranks} ranks, thin`, 16, 36 + named.length * 16); }
-      pen.textAlign = 'right';
-      pen.fillStyle = ink['ink-2'];
-      for (const v of [top / 1.12, top / 2.24]) pen.fillText(panel.unit === 'ratio' ? `${Math.round(100 * v)} %` : number(+v.toPrecision(2)), gutter - 8, y(v));
-      pen.textAlign = 'left';
-      pen.save();
-      pen.beginPath(); pen.rect(gutter, 0, W - gutter - 12, PANEL); pen.clip();
-      for (const line of panel.lines) stroke(pen, line, y);
-      pen.restore();
+      ticksOf(pen, panel, y, top);
+      lines(pen, panel, y);
     });
+  }
+  function ticksOf(pen, panel, y, top) {
+    pen.textAlign = 'right';
+    pen.fillStyle = ink['ink-2'];
+    for (const v of [top / 1.12, top / 2.24]) pen.fillText(panel.unit === 'ratio' ? `${Math.round(100 * v)} %` : number(+v.toPrecision(2)), gutter - 8, y(v));
+    pen.textAlign = 'left';
+  }
+  function lines(pen, panel, y) {
+    pen.save();
+    pen.beginPath(); pen.rect(gutter, 0, W - gutter - 12, PANEL); pen.clip();
+    for (const line of panel.lines) stroke(pen, line, y);
+    pen.restore();
+  }
+  function heading(pen, text, px, py) {
+    pen.fillStyle = ink.ink;
+    pen.font = pen.font.replace(/^/, '600 ');
+    pen.fillText(text, px, py);
+    const wide = pen.measureText(text).width;
+    pen.font = pen.font.replace(/^600 /, '');
+    return wide;
+  }
+  /* On a phone there is no room beside the plot: names stand above it, in one line. */
+  function inside(pen, panel, named) {
+    let px = 16 + heading(pen, panel.title, 16, 9) + 10;
+    if (named.length < 2) { pen.fillStyle = ink['ink-2']; pen.fillText(unitOf(panel), px, 9); return; }
+    for (const line of named) { pen.fillStyle = roleInk(line.role); pen.fillText(line.name, px, 9); px += pen.measureText(line.name).width + 10; }
   }
   const unitOf = panel => (panel.unit === 'ratio' ? 'percent' : panel.unit);
   const roleInk = role => ({ main: ink.ink, warn: ink.bad, good: ink.s3, second: ink['ink-3'], rank: ink['line-2'] })[role] ?? ink.ink;
