@@ -83,7 +83,14 @@ def test_planted_changes_and_noise(spread: Sequence[float], changes: dict[str, A
             assert equal.overall.verdict is Verdict.SAME
 
 
-@pytest.mark.parametrize(("points", "spread", "changes"), [(6, FIXED, {}), (1, FIXED, {}), (6, AGENTIC, AGENTIC_FACTS)])
+@pytest.mark.parametrize(
+    ("points", "spread", "changes"),
+    [
+        (6, FIXED, {}),
+        pytest.param(1, FIXED, {}, marks=pytest.mark.integration),
+        pytest.param(6, AGENTIC, AGENTIC_FACTS, marks=pytest.mark.integration),
+    ],
+)
 def test_two_hundred_pairs_of_equal_runs_alarm_in_at_most_a_twentieth(
     points: int, spread: Sequence[float], changes: dict[str, Any]
 ) -> None:
@@ -96,6 +103,7 @@ def test_two_hundred_pairs_of_equal_runs_alarm_in_at_most_a_twentieth(
     assert sum(item.overall.verdict in (Verdict.WORSE, Verdict.BETTER) for item in found) <= 10
 
 
+@pytest.mark.integration
 def test_repeats_alarm_in_at_most_a_twentieth_even_when_they_are_noisy() -> None:
     rng = np.random.default_rng(11)
     noisy = tuple(10 * s for s in REPEATS)
@@ -106,6 +114,7 @@ def test_repeats_alarm_in_at_most_a_twentieth_even_when_they_are_noisy() -> None
     assert sum(item.regressed for item in found) <= 3
 
 
+@pytest.mark.integration
 def test_what_runs_have_in_common_does_not_average_out() -> None:
     rng = np.random.default_rng(13)
     alarms = 0

@@ -344,6 +344,7 @@ def test_wrong_sql_is_the_users_and_nothing_can_be_written(store: Store, tmp_pat
     assert not target.exists() and not inside.exists()
 
 
+@pytest.mark.integration
 def test_the_given_snapshot(store: Store) -> None:
     folder = golden("results/inferencex_api/2026-05-05")
     first = store.add_path(folder)
