@@ -1,4 +1,4 @@
-"""Fits and validates the cost model on measured fixed-sequence points; prints the tables of docs/reference/calibration.md.
+"""Fits and validates the cost model on measured fixed-sequence points; prints what docs/reference/calibration.md shows.
 
     python bench/calibrate.py [POINTS.csv] [--ship]
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from ridgeline.simulate import validate as v
 from ridgeline.simulate.fit import covered
 from ridgeline.simulate.fitfile import SHIPPED, text_of
-from ridgeline.simulate.points import read_points
+from ridgeline.simulate.points import Measured, read_points
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs/reference/calibration.md"
@@ -33,6 +33,10 @@ def _row(name: str, guesses: list[v.Guess]) -> str:
     cells = (name, e.points, _share(e.tput), _share(e.tput_bias), _share(e.base_tput), _share(e.tpot),
              _share(e.tpot_bias), _share(e.base_tpot))  # fmt: skip
     return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def _odd(p: Measured) -> str:
+    return f"{p.hardware}/{p.engine} {p.model} {p.label} {p.isl}/{p.osl} c{p.conc} ({p.implied:.1f})"
 
 
 HEAD = """| {} | points | throughput error | bias | baseline | TPOT error | bias | baseline |
@@ -98,25 +102,24 @@ def main() -> int:
     ):
         for index, what in enumerate(("throughput", "TPOT")):
             found = [pair[index] for pair in v.taus(pairs).values()]
-            lines.append(
-                f"| {name}, by {what} | {len(found)} | {min(found):.2f} | {statistics.median(found):.2f} | {sum(t >= 0.6 for t in found)} |"
-            )
+            good, middle = sum(t >= 0.6 for t in found), statistics.median(found)
+            lines.append(f"| {name}, by {what} | {len(found)} | {min(found):.2f} | {middle:.2f} | {good} |")
     steps = v.knees(everything)
     right, asked, regrets = v.winners([(g.point, g.model) for own in splits["topology"].values() for g in own])
+    wrong = [r for r in regrets if r]
     lines += [
         "",
-        f"Knee of {len(steps)} arms of six points or more, fitted: right in {_share(sum(s == 0 for s in steps) / len(steps))}, at most one grid "
-        f"step off in {_share(sum(s <= 1 for s in steps) / len(steps))}.",
+        f"Knee of {len(steps)} arms of six points or more, fitted: right in "
+        f"{_share(sum(s == 0 for s in steps) / len(steps))}, at most one grid step off in "
+        f"{_share(sum(s <= 1 for s in steps) / len(steps))}.",
         "",
-        f"Best layout at 20, 40, 60 and 100 tokens/s/user, every layout predicted by a fit that has not seen it: right in "
-        f"{right} of {asked} ({_share(right / max(1, asked))}); a wrong choice costs {_share(statistics.fmean(r for r in regrets if r) if any(regrets) else 0)} of the best "
-        f"throughput on average, all choices together {_share(statistics.fmean(regrets) if regrets else 0)}.",
+        "Best layout at 20, 40, 60 and 100 tokens/s/user, each predicted by a fit that has not seen it: right in "
+        f"{right} of {asked} ({_share(right / max(1, asked))}); a wrong choice costs "
+        f"{_share(statistics.fmean(wrong) if wrong else 0)} of the best throughput on average, all choices together "
+        f"{_share(statistics.fmean(regrets) if regrets else 0)}.",
         "",
-        "Doubtful rows, whose own throughput and time per token say that less than an eighth of the stated requests decoded at once: "
-        + "; ".join(
-            f"{p.hardware}/{p.engine} {p.model} {p.label} {p.isl}/{p.osl} c{p.conc} ({p.implied:.1f})" for p in odd
-        )
-        + ".",
+        "Doubtful rows, whose own throughput and time per token say that less than an eighth of the stated requests "
+        "decoded at once: " + "; ".join(map(_odd, odd)) + ".",
     ]
     table = "\n".join(lines) + "\n"
     if "--ship" in sys.argv:
