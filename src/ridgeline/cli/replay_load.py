@@ -90,7 +90,7 @@ def choose_load(options: LoadOptions) -> Load:
     if options.schedule:
         return _scheduled(options, corpus, run_id)
     if options.rate is not None:
-        settings: LoopSettings = _arrivals(options, run_id, len(corpus.sessions))
+        settings = _arrivals(options, run_id, len(corpus.sessions))
         return _recorded(corpus, OpenLoopPacer(corpus.sessions, settings), settings, run_id, None, options)
     agentic = PacingSettings(
         concurrency=options.concurrency or 0,

@@ -105,12 +105,13 @@ def power_of(log: Path | None, result: Replay, point: Point, gpus: int) -> Any:
         raise InputError([Problem(f"cannot read `{log}`: {error}", key="--power")]) from error
     start, end = result.phases.profiling_start_ns, result.phases.drained_ns or result.phases.profiling_end_ns
     origin = result.settings.get("origin_unix_ns")
-    known = start is not None and end is not None and isinstance(origin, int)
-    window = {
-        "benchmark_start_time_unix": (origin + start) / 1e9,
-        "benchmark_end_time_unix": (origin + end) / 1e9,
-        "duration": (end - start) / 1e9,
-    } if known else {}  # fmt: skip
+    window: dict[str, float] = {}
+    if start is not None and end is not None and isinstance(origin, int):
+        window = {
+            "benchmark_start_time_unix": (origin + start) / 1e9,
+            "benchmark_end_time_unix": (origin + end) / 1e9,
+            "duration": (end - start) / 1e9,
+        }
     totals = {
         "completed": _count(point, "requests.good"),
         "total_input_tokens": _count(point, "tokens.input"),

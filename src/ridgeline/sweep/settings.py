@@ -9,8 +9,7 @@ from typing import Any
 
 from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.units import nanoseconds
-from ridgeline.trace.pacing import PacingSettings
-from ridgeline.trace.pacing.loops import LoopSettings
+from ridgeline.trace.pacing import LoopSettings, PacingSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
