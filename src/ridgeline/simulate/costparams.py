@@ -21,7 +21,7 @@ from ridgeline.core.where import Where
 FORMAT = "ridgeline-cost/1"
 ANY_MODEL = "*"
 # GPUs without points of their own borrow the set of their nearest relative; the spread of what they get is wider.
-_NEAREST = {"b300": "b200", "gb200": "b200", "gb300": "b200", "mi300x": "mi325x"}
+_NEAREST = {"h100": "h200", "b300": "b200", "gb200": "b200", "gb300": "b200", "mi300x": "mi325x"}
 _BORROWED = 1.6  # leave-GPU-out error over leave-topology-out error in the shipped validation
 _FOLDER = Path(__file__).parent / "parameters"
 
@@ -84,8 +84,12 @@ def parameters_for(gpu: str, engine: str, extra: Path | None = None, *, measured
 def _own_file(gpu: str, engine: str) -> tuple[Path, bool]:
     """The file of a GPU and engine, and whether it is a relative's."""
     own = _FOLDER / f"{gpu}-{engine}.json"
-    near = _FOLDER / f"{_NEAREST.get(gpu, gpu)}-{engine}.json"
-    return (own, False) if own.exists() or not near.exists() else (near, True)
+    if own.exists():
+        return own, False
+    engines = (engine, engine.removeprefix("dynamo-"))  # the engine behind a router of its own
+    others = (_FOLDER / f"{kind}-{name}.json" for name in engines for kind in (gpu, _NEAREST.get(gpu, gpu)))
+    near = next((path for path in others if path.exists()), None)
+    return (own, False) if near is None else (near, True)
 
 
 @lru_cache(maxsize=64)

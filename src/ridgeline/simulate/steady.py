@@ -19,6 +19,8 @@ from typing import NamedTuple
 from ridgeline.simulate.batch import Batch, Chunk
 from ridgeline.simulate.cost import StepCost
 
+_WAVES = 10  # requests a client sends on each of its lanes; the first of all lanes come at once
+
 
 class Load(NamedTuple):
     """A closed loop of fixed lengths, tokens; `conc` requests at any time."""
@@ -70,7 +72,9 @@ def steady(price: StepCost, load: Load, kv_tokens: float | None = None) -> Stead
     """What a closed loop settles to. `kv_tokens`: the cache of one rank; None: as much as is needed.
 
     With data-parallel ranks prompts arrive on any of them: while one rank prefills the others wait, but when many
-    prompts are under way several ranks prefill in the same step.
+    prompts are under way several ranks prefill in the same step. The first token of the mean request also waits behind
+    other prompts: as in a queue with one server and equal services, and in the burst that a closed loop begins with.
+    That wait is some per cent of a request at most, and not counted into its whole.
     """
     options = price.options
     ranks, query = options.topology.dp_ranks, 1 + options.num_speculative_tokens
@@ -93,7 +97,9 @@ def steady(price: StepCost, load: Load, kv_tokens: float | None = None) -> Stead
     served = min(load.conc, running * busy)
     queue = whole * (load.conc / served - 1)
     tput = load.conc * (load.isl + load.osl) / (whole + queue) / options.topology.gpus
-    return Steady(tpot, first + queue, tput, running * busy)
+    busy_share = min(0.9, prompts / load.osl * prompt / together / tpot)
+    waits = busy_share / (2 * (1 - busy_share)) * prompt / together + load.conc * prompt / together / 2 / _WAVES
+    return Steady(tpot, first + queue + waits, tput, running * busy)
 
 
 def disaggregated(
