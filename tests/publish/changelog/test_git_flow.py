@@ -18,6 +18,8 @@ from ridgeline.publish.changelog.prepare import Prepared, prepare
 from ridgeline.publish.changelog.refusal import ChangelogRefused
 from ridgeline.publish.changelog.repository import Repository
 
+pytestmark = pytest.mark.integration  # starts processes or repositories for most of its tests
+
 OURS, THEIRS = entry("new"), entry("other", URL + "41")
 PULL = Links.of(42, REPOSITORY)
 BOTH = HISTORY + b"\n" + THEIRS.encode() + b"\n" + entry("new", URL + "42").encode()

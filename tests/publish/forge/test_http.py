@@ -11,6 +11,8 @@ from ridgeline.core.errors import EnvironmentFailed, InputError
 from ridgeline.publish.forge.github import GitHub
 from ridgeline.publish.forge.http import GitHubApi, Token
 
+pytestmark = pytest.mark.integration  # starts processes or repositories for most of its tests
+
 SECRET = "ghs_secretsecretsecret"
 NOW = 1_000_000.0
 

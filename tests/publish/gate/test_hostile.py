@@ -16,6 +16,8 @@ from tests.publish.gate.kit import BODY, ENTRY, SCRIPT, TITLE, pull_event, scrip
 from ridgeline.cli.main import main
 from ridgeline.publish.gate.text import code, plain
 
+pytestmark = pytest.mark.integration  # starts processes or repositories for most of its tests
+
 EVIL = [
     "$(touch PWNED)",
     "`touch PWNED`",

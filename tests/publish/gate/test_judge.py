@@ -21,6 +21,8 @@ from ridgeline.publish.gate.rule import RULES, Severity
 from ridgeline.publish.gate.verdict import Gate, as_json
 from ridgeline.spec.policy import default_policy
 
+pytestmark = pytest.mark.integration  # starts processes or repositories for most of its tests
+
 AROUND = Surroundings(today=datetime.date(2026, 8, 21), priority=default_policy())
 
 

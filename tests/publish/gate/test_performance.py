@@ -14,6 +14,8 @@ from tests.publish.staging.runs import points, run
 from ridgeline.cli.main import main
 from ridgeline.core.point import Measure, Point
 
+pytestmark = pytest.mark.integration  # starts processes or repositories for most of its tests
+
 X, Y = "interactivity.p90", "throughput_per_gpu.total"
 
 

@@ -15,6 +15,8 @@ from ridgeline.core.point import Source, Validity
 from ridgeline.publish.staging import moves
 from ridgeline.results.store import Store
 
+pytestmark = pytest.mark.integration  # starts processes or repositories for most of its tests
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:

@@ -27,6 +27,8 @@ from ridgeline.publish.web.pages import PAGES
 from ridgeline.results.frontier import Exclusion, frontier
 from ridgeline.results.metrics import axis
 
+pytestmark = pytest.mark.integration  # starts processes or repositories for most of its tests
+
 HOSTILE = '<img src=x onerror="window.hit=1"></script><script>window.hit=1</script>\'"&{{7*7}}${7*7}=1+1'
 
 

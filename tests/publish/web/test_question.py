@@ -3,10 +3,13 @@ from __future__ import annotations
 from dataclasses import fields
 from urllib.parse import parse_qsl
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.publish.web.question import CHANNELS, OF_THE_PAGE, Question, decode, encode
+
+pytestmark = pytest.mark.integration  # starts processes or repositories for most of its tests
 
 TEXT = st.text(min_size=1, max_size=20).filter(lambda text: text.isprintable())
 QUESTIONS = st.builds(

@@ -24,7 +24,7 @@ from ridgeline.publish.web.question import Question
 from ridgeline.results.frontier import Frontier, frontier
 
 Prices = Callable[[str], float | None]  # runner to US dollars per GPU-hour
-MARKS = 2500  # more than that on one plot is ink
+MARKS = 1500  # more than that on one plot is ink
 _GRID = (400, 260)  # spots of a plot of usual size: a dominated mark covers about one
 
 
@@ -179,9 +179,10 @@ def thinned(points: tuple[Point, ...], x: str, y: str, most: int = MARKS) -> Thi
         if spot not in seen:
             seen.add(spot)
             keep.add(at)
-    if len(keep) > 2 * most:  # still too many: every n-th of the dominated ones
+    if len(keep) > most:  # still too many: every n-th of the dominated ones
         extra = sorted(keep.intersection(behind))
-        step = -(-len(extra) // most)
+        room = max(1, most - (len(keep) - len(extra)))
+        step = -(-len(extra) // room)
         keep = keep.difference(extra) | set(extra[::step])
     return Thinned(tuple(points[at] for at in sorted(keep)), len(points) - len(keep))
 

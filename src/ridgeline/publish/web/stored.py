@@ -155,12 +155,12 @@ class StoreShelf:
             .group_by(p.model, p.scenario, p.series)
         )
         with self.store.database.reading() as connection:
-            rows = connection.execute(grouped).tuples().all()
+            rows = connection.execute(grouped).all()
             numbers = [row[3] for row in rows]
             bodies: dict[int, tuple[str, str]] = {}
             for at in range(0, len(numbers), 500):
                 query = select(t.points.c.no, t.points.c.id, t.points.c.body)
-                for no, id, body in connection.execute(query.where(t.points.c.no.in_(numbers[at : at + 500]))).tuples():
+                for no, id, body in connection.execute(query.where(t.points.c.no.in_(numbers[at : at + 500]))):
                     bodies[no] = (id, body)
         found: dict[Subject, list[tuple[int, Point]]] = {}
         columns: dict[Subject, set[Subject]] = {}
@@ -187,7 +187,7 @@ class StoreShelf:
         )
         wanted = axes.drawable()
         with self.store.database.reading() as connection:
-            rows = connection.execute(query).tuples().all()
+            rows = connection.execute(query).all()
         points = (slim(body, id, wanted) for id, body in rows)
         return tuple(point for point in points if subject_of(point) == subject)
 

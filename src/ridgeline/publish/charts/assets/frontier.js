@@ -17,13 +17,13 @@ import { light, table } from './table.js';
 import { absent, badge, cautionBadge, direction, plural, shortName, sourceBadge, validityBadge, why } from './words.js';
 
 const unique = list => [...new Set(list)];
-const EVERY = 'all';
+const EVERY = 'all', ROWS = 300; // rows of the table until all are asked for
 /* A series that may lead, be a best or a ratio: measured, and not laid over. */
 const counts = s => s.source === 'measured' && !s.overlay;
 
 let options = {}; // {load(question) → data, detail(point) → more of it, fields}: what a served page adds
 let data, measures, series, points, byId, fields;
-let state = {}, notices = [], now = null, chart = null, hot = null; // now: everything that follows from the state
+let whole = false, state = {}, notices = [], now = null, chart = null, hot = null; // now: everything that follows from the state
 
 function adopt(raw) {
   data = raw;
@@ -319,11 +319,14 @@ function columns() {
 }
 function rows() {
   const [key, way] = state.sort.split(':'), cols = columns(), list = now.shown.filter(p => state.rows === EVERY || p.state === 'on');
+  const long = list.length > ROWS && !whole;
   table(one('#points'), cols, list, { key, down: way === 'down' }, pinned(), {
     sort: k => { const down = key === k ? way !== 'down' : true; state.sort = `${k}:${down ? 'down' : 'up'}`; save(); rows(); },
     hover: i => heat(i ?? pinned(), 'table'),
     open: i => openPoint(points[i]),
-  });
+  }, long ? ROWS : Infinity);
+  one('#more-rows').hidden = !long;
+  one('#more-rows button').textContent = `Show all ${number(list.length)} rows`;
   one('#count').textContent = `${number(list.length)} of ${number(data.thinned ? now.subject.n : now.wanted.length)}`;
   for (const button of all('[data-rows]')) button.setAttribute('aria-pressed', String(button.dataset.rows === state.rows));
 }
@@ -381,6 +384,7 @@ export function frontierPage(raw, more = {}) {
   for (const button of all('[data-log]')) button.addEventListener('click', () => set({ log: ['x', 'y'].filter(a => (a === button.dataset.log) !== state.log.includes(a)).join('') }));
   for (const button of all('[data-step]')) button.addEventListener('click', () => { const step = chart ? stepOf(chart.range[1] - chart.range[0]) : 1; const v = Math.max(0, +(now.limit + Number(button.dataset.step) * step).toPrecision(8)); state.limit = v; now.limit = v; save(); chart?.setLimit(v); answer(); list(); });
   one('#limit-value').addEventListener('change', event => { const v = numeric.parse(event.target.value); if (v === undefined) { event.target.value = number(now.limit); return; } state.limit = now.limit = v; save(); chart?.setLimit(v); answer(); list(); });
+  one('#more-rows button').addEventListener('click', () => { whole = true; rows(); });
   one('#series-filter').addEventListener('input', list);
   for (const button of all('[data-copy]')) button.addEventListener('click', () => copy(data.run.commands[Number(button.dataset.copy)].text, data.run.commands[Number(button.dataset.copy)].label));
   document.addEventListener('keydown', event => { if (event.key === 'Escape' && state.p) openPoint(null); });

@@ -3,8 +3,8 @@
 import { all, el, one } from './dom.js';
 
 /** columns: [{key, name, unit, class, sort(point), cell(point)}]; rows: points in any order; order: {key, down}.
-    handlers: sort(key), hover(i), open(i). */
-export function table(host, columns, rows, order, open, handlers) {
+    handlers: sort(key), hover(i), open(i). `most`: rows that are written. */
+export function table(host, columns, rows, order, open, handlers, most = Infinity) {
   const column = columns.find(c => c.key === order.key) ?? columns[0];
   const sorted = [...rows].sort((a, b) => {
     const u = column.sort(a), v = column.sort(b);
@@ -14,7 +14,7 @@ export function table(host, columns, rows, order, open, handlers) {
   const focused = document.activeElement?.dataset?.column;
   const head = el('tr', {}, columns.map(c => el('th', { class: c.class, scope: 'col', 'aria-sort': c === column ? (order.down ? 'descending' : 'ascending') : 'none' },
     el('button', { type: 'button', 'data-column': c.key, onclick: () => handlers.sort(c.key) }, c.name, el('span', { class: 'arrow', 'aria-hidden': 'true' }, c === column ? (order.down ? ' ↓' : ' ↑') : ''), c.unit ? el('span', { class: 'unit' }, c.unit) : null))));
-  const body = el('tbody', {}, sorted.map((p, k) => {
+  const body = el('tbody', {}, sorted.slice(0, most).map((p, k) => {
     const row = el('tr', { 'data-i': p.i, tabindex: k ? -1 : 0, class: `${p.state} ${p.source === 'measured' ? '' : 'unmeasured'}${p.i === open ? ' open' : ''}` }, columns.map(c => el('td', { class: c.class }, c.cell(p))));
     row.addEventListener('mouseenter', () => handlers.hover(p.i));
     row.addEventListener('mouseleave', () => handlers.hover(null));

@@ -28,8 +28,8 @@ export function timeline(host, data, panels, view, handlers) {
   const spacer = el('div'), sheet = el('div', { class: 'lanes-sheet' }, lanes, spacer), box = el('div', { class: 'lanes-box' }, sheet);
   const under = el('div', { class: 'panels' }), cursor = el('div', { class: 'cursor' });
   const body = el('div', { class: 'timeline', tabindex: 0, role: 'application', 'aria-roledescription': 'timeline', 'aria-label': 'Requests and engine over time', 'aria-describedby': 'time-how' }, overview, axis, box, under, cursor);
-  const tools = el('div', { class: 'pager tools' }, button('−', 'Show more time', () => zoom(1.6)), button('+', 'Show less time', () => zoom(1 / 1.6)), button('All', 'Show everything', () => go(span[0], span[1])),
-    button('Subagents', 'Open or close every lane', () => { const deep = header.lanes.filter(l => l[1]).map(l => l[0]); const all = deep.every(l => state.open.has(l)); state.open = new Set(all ? [] : deep); changed(); }),
+  const tools = el('div', { class: 'pager tools' }, button('−', 'Show more time', () => zoom(1.6)), button('+', 'Show less time', () => zoom(1 / 1.6)), button('All', 'All: show everything', () => go(span[0], span[1])),
+    button('Subagents', 'Subagents: open or close every lane', () => { const deep = header.lanes.filter(l => l[1]).map(l => l[0]); const all = deep.every(l => state.open.has(l)); state.open = new Set(all ? [] : deep); changed(); }),
     el('span', { class: 'gap' }), el('span', { id: 'time-span', class: 'muted' }));
   host.replaceChildren(readout, body, tools, el('p', { class: 'sr', id: 'time-how' }, 'Left and right arrows move in time, plus and minus zoom, Home shows everything. Requests can be loaded as a Parquet file.'), el('p', { class: 'sr', id: 'time-spoken', 'aria-live': 'polite' }));
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter
@@ -11,6 +12,7 @@ from starlette.responses import Response
 
 from ridgeline import __version__
 from ridgeline.core.point import Point
+from ridgeline.publish.charts import axes
 from ridgeline.publish.report.page import safe_json
 from ridgeline.publish.web import chart, html
 from ridgeline.publish.web.answers import answer, encode, etag
@@ -18,6 +20,9 @@ from ridgeline.publish.web.data import Holding
 from ridgeline.publish.web.html import context_of
 from ridgeline.publish.web.question import Question, decode
 from ridgeline.publish.web.question import encode as link
+
+if TYPE_CHECKING:
+    from ridgeline.publish.web.app import Context
 
 router = APIRouter()
 
@@ -27,9 +32,7 @@ def get_page(request: Request) -> Response:
     context = context_of(request)
     question, notices = decode(request.query_params.multi_items())
     asked = chart.settle(context.library, question, context.given.prices)
-    page_data = _chart(question, asked)
     holding = asked.holding
-    words = _words(page_data)
     every = {run.id: run for held in context.library.everything() for run in held.runs}
     can = [{"id": run.id, "name": run.name, "n": run.n} for run in every.values() if run.id not in question.overlay][
         :200
@@ -40,19 +43,19 @@ def get_page(request: Request) -> Response:
         "frontier",
         channel=holding.channel,
         script="page_frontier.js",
-        question=words,
+        question=_words(asked),
         banner=_banner(asked),
         notices=(),  # the page says them itself: it knows the keys that are its own
         overlays=[{"name": name, "n": n, "without": _without(question, id)} for id, name, n in asked.overlays],
         can_overlay=can,
-        x_title=page_data["measures"][asked.x]["label"] if asked.x else "x",
-        y_title=page_data["measures"][asked.y]["label"] if asked.y else "y",
+        x_title=axes.describe(asked.x)["label"] if asked.x else "x",
+        y_title=axes.describe(asked.y)["label"] if asked.y else "y",
         rows=(),
         csv=f"/api/v1/export.csv?{link(question)}",
         parquet=f"/api/v1/export.parquet?{link(question)}",
         about=_about(holding, question),
         foot=f"Dataset {holding.version}. Frontiers by Ridgeline {__version__}, one per series; sources never mix.",
-        data=safe_json({**page_data, "notices": [*notices, *asked.notices], "versions": context.library.version()}),
+        data=_chart(context, question, asked, notices).decode(),
     )
 
 
@@ -62,11 +65,9 @@ def get_chart(request: Request) -> Response:
     page and may change; `frontier` is the stable answer."""
     context = context_of(request)
     question, notices = decode(request.query_params.multi_items())
-    asked = chart.settle(context.library, question, context.given.prices)
 
     def make() -> bytes:
-        data = _chart(question, asked)
-        return encode({**data, "notices": [*notices, *asked.notices], "versions": context.library.version()})
+        return _chart(context, question, chart.settle(context.library, question, context.given.prices), notices)
 
     return answer(request, etag("chart", context.library.version(), str(request.url.query)), make)
 
@@ -148,13 +149,21 @@ def measure_answer(point: Point, name: str) -> dict[str, Any]:
     return found
 
 
-def _chart(question: Question, asked: chart.Asked) -> dict[str, Any]:
-    return chart.chart(asked, question)
+def _chart(context: Context, question: Question, asked: chart.Asked, notices: Sequence[str]) -> bytes:
+    """Page data as JSON that may stand inside a page; made once for a version and question."""
+    version = context.library.version()
+
+    def make() -> bytes:
+        data = chart.chart(asked, question)
+        return safe_json({**data, "notices": [*notices, *asked.notices], "versions": version}).encode()
+
+    return context.memory.get(("chart", version, link(question), *notices), make)
 
 
-def _words(data: dict[str, Any]) -> str:
-    subject = next((one for one in data["subjects"] if one["x"] or one["y"]), None)
-    return f"{subject['model']} on {subject['said']}" if subject else "No point here yet."
+def _words(asked: chart.Asked) -> str:
+    """What the page says before its script has drawn."""
+    found = asked.charts.get(asked.subject) if asked.subject else None
+    return f"{found.subject[0]} on {found.said}" if found else "No point here yet."
 
 
 _BANNERS = {
