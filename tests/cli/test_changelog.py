@@ -12,6 +12,8 @@ from tests.publish.changelog.texts import HISTORY, REPOSITORY, URL, entry
 
 from ridgeline.cli.main import main
 
+pytestmark = pytest.mark.integration  # starts processes or repositories for most of its tests
+
 LINKS = ("--repository", REPOSITORY)
 BOTH = HISTORY + b"\n" + THEIRS.encode() + b"\n" + entry("new", URL + "42").encode()
 

@@ -14,6 +14,8 @@ from ridgeline.core.point import Source
 from ridgeline.results.aggregate import aggregate
 from ridgeline.results.runfolder import RunFolder, RunHeader
 
+pytestmark = pytest.mark.integration  # starts processes or repositories for most of its tests
+
 
 def make_run(
     path: Path, *, decode_ms: int = 10, node: str = "n1", source: Source = Source.MEASURED, tp: int = 2

@@ -13,6 +13,8 @@ from ridgeline.core.errors import EnvironmentFailed, InputError
 from ridgeline.launch import dryrun
 from ridgeline.launch.dryrun import Limits, dry_run
 
+pytestmark = pytest.mark.integration  # starts processes or repositories for most of its tests
+
 QUICK = Limits(seconds=5)
 
 

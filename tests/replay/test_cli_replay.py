@@ -20,6 +20,8 @@ from ridgeline.core.record import Outcome
 from ridgeline.results.formats import POINT
 from ridgeline.results.records import RecordWriter, read_records
 
+pytestmark = pytest.mark.integration  # starts processes or repositories for most of its tests
+
 METRICS = b"# TYPE running gauge\nrunning 1\n"
 
 

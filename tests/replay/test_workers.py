@@ -23,6 +23,8 @@ from ridgeline.replay.endpoint import Endpoint
 from ridgeline.replay.workers import WorkerPool
 from ridgeline.trace.pacing import AgentPacer
 
+pytestmark = pytest.mark.integration  # starts processes or repositories for most of its tests
+
 MS = 1_000_000
 
 
