@@ -37,7 +37,7 @@ def frontier(
         str | None,
         typer.Option(metavar="MEASURE", help="Horizontal axis. (default: interactivity.p50; .p90 for agentic runs)"),
     ] = None,
-    y: Annotated[str, typer.Option(metavar="MEASURE", help="Vertical axis.")] = "throughput_per_gpu.output",
+    y: Annotated[str, typer.Option(metavar="MEASURE", help="Vertical axis.")] = "throughput_per_gpu.total",
     source: Annotated[
         Sources | None, typer.Option(help="Show one source, or all with their labels. (default: the only one there is)")
     ] = None,

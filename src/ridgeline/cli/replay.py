@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from ridgeline.cli.replay_load import Load, LoadOptions, choose_load
-from ridgeline.cli.replay_store import EXPORTS, Store, power_of, write_exports
+from ridgeline.cli.replay_store import EXPORTS, Store, add_cell, power_of, run_folder, write_exports
 from ridgeline.cli.replay_view import choose_view
 from ridgeline.cli.typed import run_app
 from ridgeline.core.cell import Arm, Benchmark, Cell
@@ -144,6 +144,7 @@ def replay(
 
             pool = stack.enter_context(WorkerPool(workers, load.sessions, source, endpoint))
         store = stack.enter_context(Store(out))
+        folder = run_folder(out, settings.stored or {}) if out is not None else None
         log = _power_log(stack, power, out)
         stack.enter_context(view)
         result = run_replay(
@@ -170,6 +171,11 @@ def replay(
             _write_plain(out / "power.json", energy.sidecar)
         sys.stderr.write(f"records: {store.path}\npoint: {written[0]}\n")
         sys.stderr.writelines(f"export: {path}\n" for path in written[1:])
+        if folder is not None:
+            add_cell(folder, cell, point)
+        sys.stderr.write(
+            f"next: `ridgeline report {out}`, or `ridgeline results import {out}` to keep and compare it\n"
+        )
     if result.aborted:
         sys.stderr.write(f"error: the replay was aborted: {result.aborted}\n")
     return 1 if result.aborted or not store.succeeded else 0

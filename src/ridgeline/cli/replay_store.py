@@ -4,6 +4,7 @@ records.parquet, samples.parquet           everything, in our own form (records.
 point.json                                 every measure, validity with reasons, cautions
 profile_export.jsonl, profile_export_aiperf.json, server_metrics_export.json      AIPerf's forms
 agg.json                                   InferenceX's row (agentic load)
+run.json, cells/                           the same as a run folder of one cell, for `report`, `frontier` and `results`
 power.csv, power.json                      the GPUs' power and what was made of it
 """
 
@@ -13,15 +14,20 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ridgeline import __version__
 from ridgeline.core.cell import Cell
 from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
 from ridgeline.core.point import Point
 from ridgeline.core.record import FIELDS, Replay, Row
 from ridgeline.replay.sink import BackgroundSink
+
+if TYPE_CHECKING:
+    from ridgeline.results.runfolder import RunFolder
 
 _OUTCOME = FIELDS.index("outcome")
 EXPORTS = ("aiperf", "inferencex")
@@ -123,6 +129,29 @@ def power_of(log: Path | None, result: Replay, point: Point, gpus: int) -> Any:
 def _count(point: Point, name: str) -> int | None:
     value = point.value(name)
     return None if value is None else round(value)
+
+
+def run_folder(folder: Path, settings: Mapping[str, Any]) -> RunFolder:
+    """The folder as a run, so that whatever reads runs reads it too. Called once the records have their file."""
+    from ridgeline.results.runfolder import RunFolder, RunHeader
+
+    header = RunHeader(
+        name=folder.name,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=("ridgeline", "replay", *sys.argv[2:]),
+        ridgeline=__version__,
+        settings=dict(settings),
+    )
+    return RunFolder.adopt(folder, header)
+
+
+def add_cell(folder: RunFolder, cell: Cell, point: Point) -> None:
+    """The replay's cell with its records, which are not written twice: they are the same files."""
+    target = folder.write_cell(cell, point, None, None)
+    for name in ("records.parquet", "samples.parquet"):
+        if (folder.path / name).exists():
+            (target / name).hardlink_to(folder.path / name)
+    folder.close()
 
 
 def write_exports(

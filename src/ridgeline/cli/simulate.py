@@ -21,8 +21,8 @@ from ridgeline.sweep.workload import Workload
 app = typer.Typer(add_completion=False)
 
 COLUMNS = (
-    ("tok/s/GPU", "throughput_per_gpu.total", 1.0),
-    ("tok/s/user", "interactivity.p50", 1.0),
+    ("total tok/s/GPU", "throughput_per_gpu.total", 1.0),
+    ("tok/s/user p50", "interactivity.p50", 1.0),
     ("TTFT p50 ms", "ttft.p50", 1e3),
     ("ITL p50 ms", "itl.p50", 1e3),
     ("cache hit", "server_cache_hit", 1.0),
@@ -82,7 +82,7 @@ def _as_json(_: int, prediction: Prediction) -> None:
 def _as_line(width: int):  # type: ignore[no-untyped-def]
     def show(index: int, prediction: Prediction) -> None:
         if index == 1:
-            sys.stdout.write(f"{'predicted':<{width}}" + "".join(f"{name:>14}" for name, _, _ in COLUMNS) + "\n")
+            sys.stdout.write(f"{'predicted':<{width}}" + "".join(f"{name:>17}" for name, _, _ in COLUMNS) + "\n")
         if prediction.point is not None:
             sys.stdout.write(f"{prediction.cell.name:<{width}}" + _figures(prediction.point) + "\n")
             sys.stdout.flush()
@@ -92,7 +92,7 @@ def _as_line(width: int):  # type: ignore[no-untyped-def]
 
 def _figures(point: Point) -> str:
     values = [(point.value(measure), factor) for _, measure, factor in COLUMNS]
-    return "".join(f"{'not known' if value is None else f'{value * factor:,.4g}':>14}" for value, factor in values)
+    return "".join(f"{'not known' if value is None else f'{value * factor:,.4g}':>17}" for value, factor in values)
 
 
 def _store(path: Path, found: list[Prediction], settings: SweepSettings) -> None:

@@ -143,13 +143,14 @@ def sentence(event: Event) -> str:
 
 def _figures(point: Point) -> str:
     shown = (
-        ("throughput_per_gpu.total", "tok/s/GPU", 1.0),
-        ("interactivity.p50", "tok/s/user", 1.0),
-        ("ttft.p50", "ms TTFT", MILLI),
+        ("throughput_per_gpu.total", "tok/s/GPU total", 1.0),
+        ("interactivity.p50", "tok/s/user p50", 1.0),
+        ("ttft.p50", "ms TTFT p50", MILLI),
         ("server_cache_hit", "cache hit", 1.0),
     )
     parts = [_unit(point.value(name), unit, factor) for name, unit, factor in shown]
     state = "" if point.validity == "valid" else f"  {point.validity}: {'; '.join(point.reasons)}"
+    state += f"  [{', '.join(caution.code for caution in point.cautions)}]" if point.cautions else ""
     return f"{point.source}  " + "  ".join(part for part in parts if part != "-") + state
 
 

@@ -103,6 +103,18 @@ class RunFolder:
                 raise
 
     @classmethod
+    def adopt(cls, path: Path, header: RunHeader) -> RunFolder:
+        """A folder that already holds files of ours (a replay's records) as a run for writing. Raises as
+        `create_or_open` does, except that other files are no objection."""
+        with durable.environment(f"write to {path}"):
+            lock = _take_lock(path)
+            try:
+                return cls._opened(path, header, lock)
+            except BaseException:
+                os.close(lock)
+                raise
+
+    @classmethod
     def _opened(cls, path: Path, header: RunHeader, lock: int) -> RunFolder:
         if (path / "run.json").exists():
             before = _read_header(path)
