@@ -21,12 +21,12 @@ def test_a_sweep_over_recorded_sessions_loses_no_request(tmp_path: Path) -> None
     trace = golden("traces/weka/files")
     done = ridgeline(
         *("sweep", BENCHMARKS / "quickstart.yaml", "--trace", trace, "--max-context", "120000"),
-        *("--cells", "*fp8*TP2/c[48]", "--duration", "120", "--speed", "10", "--out", tmp_path / "run"),
+        *("--cells", "*fp8*TP2/c6", "--duration", "120", "--speed", "10", "--out", tmp_path / "run"),
         timeout=200,
     )
     assert done.returncode == 0, done.stderr
     run = RunFolder.open(tmp_path / "run")
-    assert len(run.points()) == 2
+    assert len(run.points()) == 1
     for point in run.points():
         found = [record for record in run.replay_of(point.run_key).records if record.outcome is not Outcome.CANCELLED]
         assert len(found) >= point.concurrency

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False)
 
 # What an emulated sweep does when not told otherwise: an hour would prove nothing more, and nobody waits for it.
-EMULATED_DURATION_S, EMULATED_SPEED, EMULATED_WARMUP = 180, 16.0, 1
+EMULATED_DURATION_S, EMULATED_SPEED, EMULATED_WARMUP = 150, 16.0, 1
 
 
 def run(argv: list[str]) -> int:
@@ -52,7 +52,7 @@ def sweep(
     out: Annotated[Path | None, typer.Option(help="run folder; default runs/NAME OF THE FIRST CONFIG")] = None,
     cells: Annotated[str, typer.Option(help="only cells whose name matches this glob")] = "*",
     duration: Annotated[
-        int | None, typer.Option(help="measured window of agentic cells, seconds [3600; emulated: 180]")
+        int | None, typer.Option(help="measured window of agentic cells, seconds [3600; emulated: 150]")
     ] = None,
     speed: Annotated[float | None, typer.Option(help="time runs so many times faster [1; emulated: 16]")] = None,
     force_speed: Annotated[bool, typer.Option(help="allow --speed on a real engine; its points are invalid")] = False,
