@@ -13,6 +13,8 @@ from ridgeline.cli.check_shell import run_shell
 from ridgeline.cli.main import main
 from ridgeline.core.errors import EnvironmentFailed, InputError
 
+pytestmark = pytest.mark.integration  # takes seconds of processor time
+
 LIBRARY = (
     'serve() { vllm serve "$MODEL" --max-num-seqs "$((2 * CONC))" --tensor-parallel-size "$TP" & SERVER_PID=$!; }\n'
 )

@@ -35,7 +35,7 @@ def store(run: RunFolder, concurrency: int, x: float, y: float | None, **changes
         facts={"scenario": "fixed-seq-len"},
         measures={
             "interactivity.p50": Measure(x, "tok/s/user", 100),
-            "throughput_per_gpu.output": Measure(y, "tok/s/GPU", reason=None if y is not None else "no usage"),
+            "throughput_per_gpu.total": Measure(y, "tok/s/GPU", reason=None if y is not None else "no usage"),
         },
         **changes,  # type: ignore[arg-type]
     )
@@ -64,8 +64,9 @@ def test_text(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
     assert "tiny/1k1k/TP2/c2  [warm-cache]" in out
     assert "dominated  tiny/1k1k/TP2/c8 by tiny/1k1k/TP2/c4, within noise\n" in out, "50 beats 49.5 by less than 2 %"
     assert "3 not plotted (1 missing, 1 invalid, 1 failed)" in out
-    assert "c16: missing: no throughput_per_gpu.output: no usage" in out
+    assert "c16: missing: no throughput_per_gpu.total: no usage" in out
     assert "c32: invalid: error-rate: 40 %" in out and "c64: failed: launch: out of memory" in out
+    assert "at 10 or more  50" in out and "at 70 or more  30" in out, "a service level is a minimum"
     assert "at 70  40" in out and "at 10  none: 10 is outside the measured range 60 to 100" in out
     assert "interactivity.p50 (tok/s/user, higher is better)" in out
 
@@ -77,7 +78,7 @@ def test_json(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
     assert [(knot["x"], knot["y"]) for knot in series["frontier"]] == [(60, 50), (80, 30), (100, 10)]
     assert series["dominated"][0]["by"] == series["frontier"][0]["id"]
     assert data["points"][series["frontier"][1]["id"]]["cautions"] == ["warm-cache"]
-    assert data["readings"] == [{"series": "tiny/measured", "x": 80.0, "y": 30.0, "reason": None}]
+    assert data["readings"] == [{"series": "tiny/measured", "x": 80.0, "y": 30.0, "reason": None, "best": 30.0}]
     assert [item["code"] for item in data["excluded"]] == ["missing", "invalid", "failed"]
 
 

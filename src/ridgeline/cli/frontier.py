@@ -15,6 +15,7 @@ from ridgeline.cli.typed import run_app
 if TYPE_CHECKING:
     from ridgeline.core.point import Point
     from ridgeline.results.frontier import Frontier
+    from ridgeline.results.interpolate import Reading
 
 app = typer.Typer(add_completion=False)
 
@@ -51,7 +52,10 @@ def frontier(
         ),
     ] = None,
     at: Annotated[
-        list[float] | None, typer.Option(metavar="X", help="Read every frontier at this x, between its points.")
+        list[float] | None,
+        typer.Option(
+            metavar="X", help="At this x: the best point that reaches it, and the frontier read between its points."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
@@ -112,10 +116,11 @@ def as_data(answer: Frontier, points: tuple[Point, ...], at: list[float]) -> dic
         for point in points
     }
     readings = [
-        {"series": series.key, "x": x, "y": reading.value, "reason": reading.reason}
+        {"series": series.key, "x": x, "y": reading.value, "reason": reading.reason, "best": best and best.value}
         for series in answer.series
         for x in at
         for reading in [series.read(x)]
+        for best in [series.best_at_least(x) if answer.x.better == "higher" else None]
     ]
     return {**answer.to_json(), "points": described, "readings": readings}
 
@@ -151,15 +156,21 @@ def as_text(answer: Frontier, points: tuple[Point, ...], at: list[float]) -> lis
             noise = ", within noise" if id in series.within_noise else ""
             lines.append(f"   {'dominated':>17}  {by_id[id].name} by {by_id[witness].name}{where}{noise}")
         for x in at:
-            reading = series.read(x)
-            shown = tick(reading.value) if reading.value is not None else f"none: {reading.reason}"
-            lines.append(f"   {'at ' + tick(x):>17}  {shown}")
+            if answer.x.better == "higher":
+                lines.append(f"   {'at ' + tick(x) + ' or more':>17}  {_shown(series.best_at_least(x))}")
+            lines.append(f"   {'read at ' + tick(x):>17}  {_shown(series.read(x))}")
         lines.append("")
     if answer.excluded:
         counts = ", ".join(f"{count} {code}" for code, count in answer.excluded_counts.items())
         lines.append(f"{len(answer.excluded)} not plotted ({counts})")
         lines += [f"   {item.name}: {item.code}: {item.reason}" for item in answer.excluded]
     return lines or ["the run has no points yet"]
+
+
+def _shown(reading: Reading) -> str:
+    from ridgeline.cli.plot import tick
+
+    return tick(reading.value) if reading.value is not None else f"none: {reading.reason}"
 
 
 def _title(axis: Any) -> str:

@@ -13,6 +13,8 @@ from ridgeline.core.finding import Verdict
 from ridgeline.plan.shell import RULES, lint
 from ridgeline.plan.shell.lint import MOST_BYTES
 
+pytestmark = pytest.mark.integration  # takes seconds of processor time
+
 FIXTURES = Path(__file__).parent / "fixtures"
 PIECES = [rule.bad for rule in RULES] + [
     "$((", "))", "${", "}", "<<E\n", "E\n", "trap", " EXIT", "&", "$!", "((", "`", "'", '"', "case x in", "esac", "if",

@@ -15,6 +15,8 @@ from ridgeline.publish.changelog.merging import canonicalize, resolve
 from ridgeline.publish.changelog.refusal import ChangelogRefused
 from ridgeline.publish.changelog.repository import diff
 
+pytestmark = pytest.mark.integration  # takes seconds of processor time
+
 PULL = Links.of(42, REPOSITORY)
 MAIN = Links.of(None, REPOSITORY)
 names = st.text("abcxyz019*-", min_size=1, max_size=6).map(lambda text: f'"{text}"')

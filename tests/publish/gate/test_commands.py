@@ -25,6 +25,8 @@ from ridgeline.publish.gate import doctor, fork
 from ridgeline.publish.gate.commands import Reply, handle, reply_text
 from ridgeline.publish.reuse import merge
 
+pytestmark = pytest.mark.integration  # takes seconds of processor time
+
 HEAD, OLD = "b" * 40, "d" * 40
 TODAY = datetime.date(2026, 8, 21)
 NOW = datetime.datetime(2026, 8, 21, tzinfo=datetime.UTC)

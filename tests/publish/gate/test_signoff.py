@@ -22,6 +22,8 @@ from ridgeline.publish.gate.rules.configs import read_configs
 from ridgeline.publish.gate.rules.scripts import scripts
 from ridgeline.publish.gate.signoff import Facts, State, asked, judge, status
 
+pytestmark = pytest.mark.integration  # takes seconds of processor time
+
 HEAD = "b" * 40
 PULL = PullRequest(7, "t", "", "x", "open", False, False, (), "main", "a" * 40, "o/r", "b", HEAD, "o/r")
 PHRASE = "As a PR reviewer and CODEOWNER"

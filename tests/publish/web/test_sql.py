@@ -11,6 +11,8 @@ from ridgeline.publish.web import sql
 from ridgeline.publish.web.data import Library
 from ridgeline.publish.web.folders import FolderShelf
 
+pytestmark = pytest.mark.integration  # takes seconds of processor time
+
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> sql.Tables:
