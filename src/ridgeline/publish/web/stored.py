@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import and_, false, func, or_, select
+from sqlalchemy import select
 
 from ridgeline.core.deployment import Deployment
 from ridgeline.core.errors import InputError
@@ -77,7 +77,6 @@ class StoreShelf:
         self.store = store
         self._kept: OrderedDict[tuple[str, ...], Any] = OrderedDict()
         self._lock = threading.Lock()
-        self._columns: dict[Subject, set[Subject]] = {}
 
     def version(self) -> str:
         return f"{self.channel}.{self.store.dataset_version()}"
@@ -146,50 +145,50 @@ class StoreShelf:
             for row in self.store.runs(self.channel)
         )
 
+    def _index(self) -> dict[Subject, dict[tuple[str, str, str], list[int]]]:
+        """Numbers of the latest points by subject, and inside it by model, workload and series as the store has them.
+        The view of latest points works over the whole store whenever it is asked: once for a version."""
+        p = t.latest_points.c
+        query = select(p.no, p.model, p.scenario, p.series).where(p.channel == self.channel)
+        groups: dict[tuple[str, str, str], list[int]] = {}
+        with self.store.database.reading() as connection:
+            for no, model, scenario, series in connection.execute(query):
+                groups.setdefault((model, scenario, series), []).append(no)
+        found: dict[Subject, dict[tuple[str, str, str], list[int]]] = {}
+        firsts = self._bodies([numbers[0] for numbers in groups.values()])
+        for key, numbers in groups.items():
+            id, body = firsts[numbers[0]]
+            found.setdefault(subject_of(slim(body, id, frozenset())), {})[key] = numbers
+        return found
+
     def _charts(self) -> tuple[Chart, ...]:
         """From counts by series, and one point of each series for its words and its colour."""
-        p = t.latest_points.c
-        grouped = (
-            select(p.model, p.scenario, func.count().label("n"), func.min(p.no).label("first"))
-            .where(p.channel == self.channel)
-            .group_by(p.model, p.scenario, p.series)
-        )
-        with self.store.database.reading() as connection:
-            rows = connection.execute(grouped).all()
-            numbers = [row[3] for row in rows]
-            bodies: dict[int, tuple[str, str]] = {}
-            for at in range(0, len(numbers), 500):
-                query = select(t.points.c.no, t.points.c.id, t.points.c.body)
-                for no, id, body in connection.execute(query.where(t.points.c.no.in_(numbers[at : at + 500]))):
-                    bodies[no] = (id, body)
-        found: dict[Subject, list[tuple[int, Point]]] = {}
-        columns: dict[Subject, set[Subject]] = {}
-        for model, scenario, n, first in rows:
-            id, body = bodies[first]
-            point = slim(body, id, frozenset())
-            found.setdefault(subject_of(point), []).append((n, point))
-            columns.setdefault(subject_of(point), set()).add((model, scenario))
-        self._columns = columns
-        made = [
-            Chart(key, said(members[0][1]), sum(n for n, _ in members), tuple(slots.colour_key(p) for _, p in members))
-            for key, members in found.items()
-        ]
+        index = self._keep(("index",), self._index)
+        firsts = self._bodies([numbers[0] for groups in index.values() for numbers in groups.values()])
+        made = []
+        for subject, groups in index.items():
+            named = (firsts[numbers[0]] for numbers in groups.values())
+            points = [slim(body, id, frozenset()) for id, body in named]
+            count = sum(map(len, groups.values()))
+            made.append(Chart(subject, said(points[0]), count, tuple(slots.colour_key(point) for point in points)))
         return tuple(sorted(made, key=lambda chart: (-chart.n, chart.subject)))
 
     def _latest(self, subject: Subject) -> tuple[Point, ...]:
-        self.charts()  # says in which columns a subject's points stand
-        p = t.latest_points.c
-        places = [and_(p.model == model, p.scenario == scenario) for model, scenario in self._columns.get(subject, ())]
-        query = (
-            select(p.id, p.body)
-            .where(p.channel == self.channel, or_(false(), *places))
-            .order_by(p.line, p.concurrency, p.id)
-        )
+        groups = self._keep(("index",), self._index).get(subject, {})
+        bodies = self._bodies([no for numbers in groups.values() for no in numbers])
         wanted = axes.drawable()
+        points = [slim(body, id, wanted) for id, body in bodies.values()]
+        return tuple(sorted(points, key=lambda point: (point.line, point.concurrency, point.id)))
+
+    def _bodies(self, numbers: Sequence[int]) -> dict[int, tuple[str, str]]:
+        """Id and stored body of points by number."""
+        found: dict[int, tuple[str, str]] = {}
+        query = select(t.points.c.no, t.points.c.id, t.points.c.body)
         with self.store.database.reading() as connection:
-            rows = connection.execute(query).all()
-        points = (slim(body, id, wanted) for id, body in rows)
-        return tuple(point for point in points if subject_of(point) == subject)
+            for at in range(0, len(numbers), 500):
+                for no, id, body in connection.execute(query.where(t.points.c.no.in_(numbers[at : at + 500]))):
+                    found[no] = (id, body)
+        return found
 
     def _describe(self, address: str) -> dict[str, Any] | None:
         try:
