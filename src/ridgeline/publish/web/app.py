@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,3 +103,5 @@ def warm(context: Context) -> None:
     bundle.templates().get_template("frontier.html")
     question = Question()
     chart.chart(chart.settle(context.library, question, context.given.prices), question)
+    gc.collect()
+    gc.freeze()  # what was read stays; looking through it again and again would cost every later answer

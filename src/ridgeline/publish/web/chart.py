@@ -8,7 +8,7 @@ the drawing, and counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -243,6 +243,13 @@ def _runs(holding: Holding, question: Question) -> Sequence[Run]:
     return holding.runs if question.run is None else [r for r in holding.runs if r.id == question.run]
 
 
-def _have(points: Sequence[Point], keys: Any) -> dict[str, int]:
-    good = [point for point in points if point.validity is not Validity.INVALID]
-    return {key: sum(point.value(key) is not None for point in good) for key in keys}
+def _have(points: Sequence[Point], keys: Iterable[str]) -> dict[str, int]:
+    """How many points have a value of each measure."""
+    counts: dict[str, int] = dict.fromkeys(keys, 0)
+    for point in points:
+        if point.validity is not Validity.INVALID:
+            for key in counts:
+                measure = point.measures.get(key)
+                if measure is not None and measure.value is not None:
+                    counts[key] += 1
+    return counts

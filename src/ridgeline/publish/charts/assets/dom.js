@@ -23,11 +23,14 @@ export const vars = (node, properties) => {
   return node;
 };
 
+const writers = new Map(); // making one costs more than using it a thousand times
 /** Four significant places at most, thousands grouped, a true minus. `—` never appears: callers say why a value is missing. */
 export function number(value, digits) {
   const size = Math.abs(value);
   const places = digits ?? (Number.isInteger(value) && size < 1e6 ? 0 : size >= 1000 ? 0 : size >= 100 ? 1 : size >= 1 ? 2 : size >= 0.01 ? 3 : size === 0 ? 0 : 5);
-  return value.toLocaleString('en-US', { minimumFractionDigits: digits ?? 0, maximumFractionDigits: places }).replace('-', '−');
+  const least = digits ?? 0, key = least * 100 + places;
+  if (!writers.has(key)) writers.set(key, new Intl.NumberFormat('en-US', { minimumFractionDigits: least, maximumFractionDigits: places }));
+  return writers.get(key).format(value).replace('-', '−');
 }
 
 /** A tick on an axis whose largest tick is `top`: 15k, 2.5M, 0.4. One unit per axis. */

@@ -393,6 +393,6 @@ export function frontierPage(raw, more = {}) {
   let settle;
   addEventListener('resize', () => { clearTimeout(settle); settle = setTimeout(() => { draw(); heat(pinned(), 'drawer'); }, 80); });
   render();
-  document.fonts?.ready.then(() => { draw(); heat(pinned(), 'drawer'); });
+  if (document.fonts && document.fonts.status !== 'loaded') document.fonts.ready.then(() => { draw(); heat(pinned(), 'drawer'); });
   return { refresh, state: () => state, fields: () => fields };
 }

@@ -3,6 +3,9 @@ import { el, one } from './dom.js';
 import { frontierPage } from './frontier.js';
 import { fetchJson, servedPagePage, showNotice } from './served.js';
 
+/* The frame is painted before the chart is drawn. (A hidden tab paints nothing, and does not wait.) */
+await new Promise(go => { requestAnimationFrame(() => setTimeout(go)); setTimeout(go, 120); });
+
 const first = JSON.parse(one('#data').textContent);
 const anyText = { fallback: '', parse: value => value, print: value => value ?? '' };
 const serverFields = { channel: anyText, run: anyText, overlay: { fallback: [], print: value => value.join('\0'), many: true } };
