@@ -34,7 +34,7 @@ demo: $(VENV)/base.stamp ## the main job on the embedded engine; ends with a rep
 	@$(RUN) sweep benchmarks/quickstart.yaml
 
 test: $(VENV)/dev.stamp ## unit tests
-	@$(BIN)/python -m pytest -q -n 2 -m "not integration and not fuzz"
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n 2 -m "not integration and not fuzz"
 
 lint: $(VENV)/dev.stamp
 	@$(BIN)/ruff check src tests bench
