@@ -95,7 +95,7 @@ def dry_run(
         reason = done.stderr.decode("utf-8", "replace").strip() or f"status {done.returncode}"
         raise EnvironmentFailed(
             f"launch scripts are not dry-run here: the kernel refuses the sandbox ({reason})",
-            hint="without it a script would run with your rights; `check --shell FILE --lint-only` reads it all the same",
+            hint="without it a script would run with your rights; `check --shell FILE --lint-only` only reads it",
         )
     return _result(json.loads(done.stdout), job["env"], limits)
 

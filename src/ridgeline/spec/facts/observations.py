@@ -1,6 +1,6 @@
 """What earlier starts of engines showed: memory that only a start can tell, kept with where it was seen.
 
-In: JSON lines, shipped here, in `observations/` of the folders named by RIDGELINE_FACTS, or in files given by path. Out:
+In: JSON lines, shipped here, in `observations/` of the folders named by RIDGELINE_FACTS, or in files by path. Out:
 `Observation` values. Refused: lines without what identifies a start. A figure that was not printed is None.
 """
 
