@@ -44,14 +44,17 @@ def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=os.environ
     ) as server:
-        assert server.stdout is not None and server.stderr is not None
-        address = server.stdout.readline().strip()
-        server.stderr.readline()
-        assert httpx.get(f"{address}api/v1/runs", timeout=20).json()["runs"][0]["points"] == 3
-        assert "Example/Model-A" in httpx.get(address, timeout=20).text
-        server.send_signal(signal.SIGINT)
-        assert server.wait(10) in (0, 130)
-        assert "Traceback" not in server.stderr.read()
+        try:
+            assert server.stdout is not None and server.stderr is not None
+            address = server.stdout.readline().strip()
+            server.stderr.readline()
+            assert httpx.get(f"{address}api/v1/runs", timeout=60).json()["runs"][0]["points"] == 3
+            assert "Example/Model-A" in httpx.get(address, timeout=60).text
+            server.send_signal(signal.SIGINT)
+            assert server.wait(30) in (0, 130)
+            assert "Traceback" not in server.stderr.read()
+        finally:
+            server.kill()  # a failed assertion must not wait for a server that nobody stops
 
 
 @pytest.mark.integration

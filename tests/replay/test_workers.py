@@ -73,7 +73,8 @@ def test_records_are_whole_and_each_lane_stays_with_its_worker() -> None:
 def decisions(workers: int) -> list[tuple[Any, ...]]:
     """What an agentic replay sends: which turn of which tree, on which lane, under which ids."""
     sessions = [family("one"), line("two", 0, 1, 2.5), family("three"), line("four", 0, 3)]
-    pacing = settings(concurrency=3, max_trees=7, duration_ns=60 * SECOND, system_idle_cap_ns=SECOND)
+    # Every lane replays one tree: which lane is free first for a next one is the machine's load, not a decision.
+    pacing = settings(concurrency=4, max_trees=4, duration_ns=60 * SECOND, system_idle_cap_ns=SECOND)
     pacer = AgentPacer(sessions, pacing)
     with served(lambda request: stream(1)) as server:
         if workers == 1:
@@ -98,7 +99,7 @@ def decisions(workers: int) -> list[tuple[Any, ...]]:
 
 def test_any_number_of_workers_sends_the_same() -> None:
     alone = decisions(1)
-    assert len(alone) > 20
+    assert len(alone) >= 12
     assert decisions(3) == alone
 
 

@@ -198,6 +198,7 @@ def _listen(served: object, host: str, port: int, warm: Callable[[], None]) -> i
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen(128)  # whoever reads the address below may come at once
     except OSError as error:
         listener.close()
         hint = "choose another one with --port, or --port 0 for a free one"
