@@ -25,7 +25,8 @@ from ridgeline.core.cell import Arm, Benchmark, Cell, Scenario
 from ridgeline.core.point import Measure, Point, Source
 from ridgeline.core.record import Phases, Replay
 from ridgeline.core.topology import Topology
-from ridgeline.publish.web.app import Context, create_app
+from ridgeline.publish.web.app import create_app
+from ridgeline.publish.web.context import Context
 from ridgeline.publish.web.data import Library, Shelf
 from ridgeline.publish.web.folders import FolderShelf
 from ridgeline.publish.web.stored import StoreShelf

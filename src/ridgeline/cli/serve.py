@@ -16,7 +16,7 @@ from ridgeline.core.where import Where
 
 if TYPE_CHECKING:
     from ridgeline.plan.checks.report import CellReport
-    from ridgeline.publish.web.app import Given
+    from ridgeline.publish.web.context import Given
     from ridgeline.publish.web.data import Shelf
     from ridgeline.spec.settings import Settings
 
@@ -57,7 +57,8 @@ def serve(
 
     What is served is read while it is written: a sweep that goes on appears as it goes. The address goes to stdout.
     """
-    from ridgeline.publish.web.app import Context, create_app, warm
+    from ridgeline.publish.web.app import create_app, warm
+    from ridgeline.publish.web.context import Context
     from ridgeline.publish.web.data import Library
     from ridgeline.publish.web.safety import access
 
@@ -76,7 +77,7 @@ def _given(
     changelogs: list[Path],
     gates: Path | None,
 ) -> Given:
-    from ridgeline.publish.web.app import Given
+    from ridgeline.publish.web.context import Given
     from ridgeline.spec.settings import load_settings
     from ridgeline.trace.synth import quickstart_trace
 

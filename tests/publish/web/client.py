@@ -7,7 +7,8 @@ from typing import Any
 
 import httpx
 
-from ridgeline.publish.web.app import Context, Given, create_app
+from ridgeline.publish.web.app import create_app
+from ridgeline.publish.web.context import Context, Given
 from ridgeline.publish.web.data import Library, Shelf
 from ridgeline.publish.web.safety import Access
 

@@ -21,7 +21,8 @@ from tests.publish.web import sample
 from tests.publish.web.test_pages import HOSTILE, hostile
 
 from ridgeline.cli.serve import _given
-from ridgeline.publish.web.app import Context, create_app
+from ridgeline.publish.web.app import create_app
+from ridgeline.publish.web.context import Context
 from ridgeline.publish.web.data import Library
 from ridgeline.publish.web.folders import FolderShelf
 from ridgeline.publish.web.pages import PAGES

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -17,42 +13,14 @@ from starlette.responses import Response
 from ridgeline import __version__
 from ridgeline.core.errors import RidgelineError
 from ridgeline.publish.web import html
-from ridgeline.publish.web.answers import Memory, encode
-from ridgeline.publish.web.data import Library
-from ridgeline.publish.web.safety import Access, Guard
-
-if TYPE_CHECKING:
-    from ridgeline.plan.checks.report import CellReport
-
-
-@dataclass(frozen=True, kw_only=True)
-class Given:
-    """What the server was started with beside results. `prices`: US dollars per GPU-hour of a runner; `configs`: name
-    to file of search spaces; `check`: config files to a report for each cell; `traces`: name to file or folder;
-    `changelogs`, `gates`: name to file."""
-
-    prices: Callable[[str], float | None] | None = None
-    configs: Mapping[str, Path] = field(default_factory=dict)
-    check: Callable[[Sequence[Path]], Sequence[CellReport]] | None = None
-    traces: Mapping[str, Path] = field(default_factory=dict)
-    changelogs: Mapping[str, Path] = field(default_factory=dict)
-    gates: Mapping[str, Path] = field(default_factory=dict)
-
-
-@dataclass
-class Context:
-    """What every route knows."""
-
-    library: Library
-    access: Access = field(default_factory=Access)
-    memory: Memory = field(default_factory=Memory)
-    given: Given = field(default_factory=Given)
+from ridgeline.publish.web.answers import encode
+from ridgeline.publish.web.context import Context
+from ridgeline.publish.web.routes import ROUTERS
+from ridgeline.publish.web.safety import Guard
 
 
 def create_app(context: Context) -> Guard:
     """The ASGI application."""
-    from ridgeline.publish.web.routes import ROUTERS
-
     app = FastAPI(
         title="Ridgeline",
         version=__version__,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -11,30 +11,11 @@ from starlette.responses import Response
 
 from ridgeline.publish.charts import bundle
 from ridgeline.publish.web import static
+from ridgeline.publish.web.context import channel_of, context_of
 from ridgeline.publish.web.data import CHANNELS, Channel
 from ridgeline.publish.web.pages import BY_KEY, PAGES, Page
 
-if TYPE_CHECKING:
-    from ridgeline.publish.web.app import Context
-
 Crumbs = Sequence[tuple[str, str]]
-
-
-def context_of(request: Request) -> Context:
-    """What the application was made with."""
-    context: Context = request.app.state.context
-    return context
-
-
-def channel_of(request: Request) -> Channel:
-    """The channel a link names, else the most trusted one that holds points."""
-    library = context_of(request).library
-    wanted = request.query_params.get("channel")
-    channels = library.channels()
-    for channel in channels:
-        if channel == wanted:
-            return channel
-    return library.usual()
 
 
 def page(

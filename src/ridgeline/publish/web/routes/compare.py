@@ -11,7 +11,7 @@ from starlette.responses import Response
 from ridgeline.publish.report.page import safe_json
 from ridgeline.publish.web import comparison, html
 from ridgeline.publish.web.answers import answer, encode, etag
-from ridgeline.publish.web.html import context_of
+from ridgeline.publish.web.context import channel_of, context_of
 from ridgeline.results.compare import MEASURES
 
 router = APIRouter()
@@ -31,7 +31,7 @@ def get_page(request: Request) -> Response:
     if verdict is not None and verdict not in comparison.GLYPHS:
         notices.append(f"“verdict” has no value “{verdict}” here")
         verdict = None
-    channel = html.channel_of(request)
+    channel = channel_of(request)
     a, b, more = comparison.pick(context.library, asked.get("a"), asked.get("b"), channel)
     runs = [(run.id, run.name, run.n) for held in context.library.everything() for run in held.runs if run.n]
     values: dict[str, Any] = {"found": None, "picture": "null", "a": None, "b": None, "a_when": "", "b_when": ""}

@@ -15,8 +15,8 @@ from ridgeline.core.errors import InputError
 from ridgeline.core.point import Point
 from ridgeline.publish.web import chart, html, sql
 from ridgeline.publish.web.answers import answer, encode, etag
+from ridgeline.publish.web.context import channel_of, context_of
 from ridgeline.publish.web.data import Holding
-from ridgeline.publish.web.html import context_of
 from ridgeline.publish.web.question import decode
 
 router = APIRouter()
@@ -26,7 +26,7 @@ _tables: dict[str, tuple[str, sql.Tables]] = {}
 @router.get("/data", include_in_schema=False)
 def get_page(request: Request, q: str = "") -> Response:
     context = context_of(request)
-    holding = context.library.holding(html.channel_of(request))
+    holding = context.library.holding(channel_of(request))
     found: dict[str, Any] = {"answer": None, "wrong": ""}
     if q.strip():
         try:
@@ -51,7 +51,7 @@ def get_page(request: Request, q: str = "") -> Response:
 def get_sql(request: Request, q: str = Query(..., min_length=1)) -> Response:
     """One SELECT over `runs`, `points`, `measures` and `requests` of a channel. Read-only, and bounded in time and
     rows: `more` says that there were more rows than came."""
-    holding = context_of(request).library.holding(html.channel_of(request))
+    holding = context_of(request).library.holding(channel_of(request))
 
     def make() -> bytes:
         found = sql.ask(_of(holding), q)

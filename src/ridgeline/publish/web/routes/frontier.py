@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter
@@ -16,13 +16,10 @@ from ridgeline.publish.charts import axes
 from ridgeline.publish.report.page import safe_json
 from ridgeline.publish.web import chart, html
 from ridgeline.publish.web.answers import answer, encode, etag
+from ridgeline.publish.web.context import Context, context_of
 from ridgeline.publish.web.data import Holding
-from ridgeline.publish.web.html import context_of
 from ridgeline.publish.web.question import Question, decode
 from ridgeline.publish.web.question import encode as link
-
-if TYPE_CHECKING:
-    from ridgeline.publish.web.app import Context
 
 router = APIRouter()
 

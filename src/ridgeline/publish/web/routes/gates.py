@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from ridgeline.publish.web import gatepage, html
 from ridgeline.publish.web.answers import encode
-from ridgeline.publish.web.html import context_of
+from ridgeline.publish.web.context import channel_of, context_of
 
 router = APIRouter()
 SHOWN = 200
@@ -17,7 +17,7 @@ SHOWN = 200
 @router.get("/gates", include_in_schema=False)
 def get_page(request: Request) -> Response:
     context = context_of(request)
-    holding = context.library.holding(html.channel_of(request))
+    holding = context.library.holding(channel_of(request))
     rows = gatepage.recent(holding)
     entries, problems = gatepage.changelog(holding, context.given.changelogs)
     return html.page(
@@ -38,7 +38,7 @@ def get_page(request: Request) -> Response:
 def get_gates(request: Request) -> Response:
     """Stored gate judgements, and the newest runs against the ones before them."""
     context = context_of(request)
-    holding = context.library.holding(html.channel_of(request))
+    holding = context.library.holding(channel_of(request))
     recent = [{**row, "a": row["a"].id, "b": row["b"].id} for row in gatepage.recent(holding)]
     return Response(
         encode({"recent": recent, "gates": gatepage.gates(context.given.gates)}), media_type="application/json"
@@ -49,5 +49,5 @@ def get_gates(request: Request) -> Response:
 def get_changelog(request: Request) -> Response:
     """Why runs were made, newest first."""
     context = context_of(request)
-    entries, problems = gatepage.changelog(context.library.holding(html.channel_of(request)), context.given.changelogs)
+    entries, problems = gatepage.changelog(context.library.holding(channel_of(request)), context.given.changelogs)
     return Response(encode({"entries": entries, "problems": problems}), media_type="application/json")

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from ridgeline.core.errors import InputError
 from ridgeline.publish.web import html, planpage
 from ridgeline.publish.web.answers import encode
-from ridgeline.publish.web.html import context_of
+from ridgeline.publish.web.context import context_of
 
 router = APIRouter()
 PASTED = "pasted.yaml"

@@ -13,8 +13,8 @@ from ridgeline.publish.charts import axes
 from ridgeline.publish.charts.data import about, again, row
 from ridgeline.publish.web import chart, html, pointpage
 from ridgeline.publish.web.answers import answer, encode, etag
+from ridgeline.publish.web.context import channel_of, context_of
 from ridgeline.publish.web.data import Found
-from ridgeline.publish.web.html import context_of
 from ridgeline.publish.web.routes.frontier import point_answer
 from ridgeline.results.metrics import METRICS
 
@@ -25,7 +25,7 @@ A_PAGE = 100
 @router.get("/points", include_in_schema=False)
 def get_list(request: Request, q: str = "", start: int = Query(0, ge=0)) -> Response:
     context = context_of(request)
-    holding = context.library.holding(html.channel_of(request))
+    holding = context.library.holding(channel_of(request))
     found = pointpage.search(holding, q)
     shown = found[start : start + A_PAGE]
     return html.page(
@@ -66,7 +66,7 @@ def get_points(
 ) -> Response:
     """Points of a channel whose name, series, source or run holds every word of `q`, without their measures."""
     context = context_of(request)
-    holding = context.library.holding(html.channel_of(request))
+    holding = context.library.holding(channel_of(request))
 
     def make() -> bytes:
         found = [(one, point) for one, point in pointpage.search(holding, q) if run in (None, one.id)]

@@ -13,8 +13,8 @@ from ridgeline.publish.charts.data import commands
 from ridgeline.publish.charts.words import heading, plain
 from ridgeline.publish.web import html, pointpage
 from ridgeline.publish.web.answers import answer, encode, etag
+from ridgeline.publish.web.context import channel_of, context_of
 from ridgeline.publish.web.data import Holding, Run
-from ridgeline.publish.web.html import context_of
 from ridgeline.publish.web.memory import by_subject
 from ridgeline.publish.web.question import Question
 from ridgeline.publish.web.question import encode as link
@@ -27,7 +27,7 @@ router = APIRouter()
 @router.get("/runs", include_in_schema=False)
 def get_list(request: Request) -> Response:
     context = context_of(request)
-    holding = context.library.holding(html.channel_of(request))
+    holding = context.library.holding(channel_of(request))
     return html.page(
         request,
         "runs.html",
@@ -69,7 +69,7 @@ def get_page(request: Request, id: str) -> Response:
 @router.get("/api/v1/runs", tags=["runs"])
 def get_runs(request: Request) -> Response:
     """Every run of a channel, newest first, and what a running one is doing."""
-    holding = context_of(request).library.holding(html.channel_of(request))
+    holding = context_of(request).library.holding(channel_of(request))
 
     def make() -> bytes:
         return encode(

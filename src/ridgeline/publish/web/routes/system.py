@@ -13,7 +13,7 @@ from ridgeline import __version__
 from ridgeline.publish.charts import bundle
 from ridgeline.publish.web import static
 from ridgeline.publish.web.answers import answer, encode, etag
-from ridgeline.publish.web.html import context_of
+from ridgeline.publish.web.context import context_of
 from ridgeline.publish.web.safety import COOKIE
 
 router = APIRouter()

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from ridgeline.core.errors import InputError
 from ridgeline.publish.web import html, tracepage
 from ridgeline.publish.web.answers import encode
-from ridgeline.publish.web.html import context_of
+from ridgeline.publish.web.context import context_of
 
 router = APIRouter()
 A_PAGE = 200
