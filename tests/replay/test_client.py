@@ -6,7 +6,6 @@ import asyncio
 import shutil
 import ssl
 import subprocess
-import time
 from array import array
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,6 @@ from scripted_server import ScriptedServer, stream
 from ridgeline.core.clock import ScaledClock
 from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.core.record import FIELDS, Outcome, Record, Replay, Row, to_row
-from ridgeline.replay.alarm import Alarm
 from ridgeline.replay.driver import replay
 from ridgeline.replay.endpoint import Endpoint
 from ridgeline.replay.health import Health, client_limited, quantile
@@ -96,43 +94,6 @@ def test_many_streams_have_no_hidden_cap() -> None:
     result = uvloop.run(main())
     assert [record.outcome for record in result.records] == [Outcome.OK] * 300
     assert result.health["sockets_peak"] >= 100
-
-
-def test_the_alarm_rings_once_and_not_early() -> None:
-    async def main() -> tuple[list[int], int, int]:
-        loop = asyncio.get_running_loop()
-        rung: list[int] = []
-        alarm = Alarm(loop, lambda: rung.append(time.monotonic_ns()))
-        due = time.monotonic_ns() + 2_300_000
-        alarm.set(due - 1_000_000)
-        alarm.set(due)  # replaces the earlier time
-        await asyncio.sleep(0.02)
-        once = len(rung)
-        alarm.set(1)  # long past: soon
-        await asyncio.sleep(0.01)
-        alarm.set(time.monotonic_ns() + 5_000_000)
-        alarm.set(None)
-        await asyncio.sleep(0.02)
-        alarm.close()
-        return rung, once, due
-
-    rung, once, due = uvloop.run(main())
-    assert once == 1 and len(rung) == 2 and rung[0] >= due
-
-
-def test_the_alarm_without_timerfd(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.platform", "other")
-
-    async def main() -> int:
-        rung: list[int] = []
-        alarm = Alarm(asyncio.get_running_loop(), lambda: rung.append(1))
-        alarm.set(time.monotonic_ns() + 1_000_000)
-        await asyncio.sleep(0.02)
-        alarm.set(None)
-        alarm.close()
-        return len(rung)
-
-    assert asyncio.run(main()) == 1
 
 
 def test_client_limited_is_a_share_of_the_median() -> None:

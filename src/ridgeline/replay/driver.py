@@ -18,19 +18,18 @@ X-Request-ID beside it moves no request, alone it moves all of them).
 from __future__ import annotations
 
 import asyncio
-import gc
 import math
 import resource
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ridgeline.core.alarm import Alarm
 from ridgeline.core.clock import ScaledClock
 from ridgeline.core.record import Outcome, Record, Replay, Row, from_row
-from ridgeline.replay.alarm import Alarm
+from ridgeline.replay.collector import quiet_collector
 from ridgeline.replay.endpoint import Endpoint
 from ridgeline.replay.exchanges import PUMP_S, Exchanges, Link
 from ridgeline.replay.health import Health
@@ -378,19 +377,3 @@ class _Drive:
             send_lag_p99_s=self._health.send_lag_p99_s(),
             errors=dict(self._tally.errors.most_common(5)),
         )
-
-
-@contextmanager
-def quiet_collector() -> Iterator[None]:
-    """Keep the garbage collector from walking the loaded sessions and the gathered records in mid-window: what exists
-    is frozen, young objects are still collected, and the full collection (tens of milliseconds on a large heap) is put
-    off to the end. The client makes no cycles that live longer than a connection."""
-    thresholds = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 1_000_000)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
-        gc.unfreeze()

@@ -10,9 +10,9 @@ import time
 from array import array
 from collections.abc import Mapping, Sequence
 
+from ridgeline.core.alarm import Alarm
 from ridgeline.core.clock import ScaledClock
 from ridgeline.core.record import Outcome, Row
-from ridgeline.replay.alarm import Alarm
 from ridgeline.replay.recording import FIRST_TOKEN, OUTCOME, PHASE, SCHEDULED, SENT
 
 CLIENT_LIMITED = "client-limited"

@@ -26,6 +26,7 @@ import msgspec
 from ridgeline.core.clock import ScaledClock
 from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.core.record import Outcome, Row
+from ridgeline.replay.collector import quiet_collector
 from ridgeline.replay.endpoint import Endpoint
 from ridgeline.replay.exchanges import PUMP_S, Exchanges, Listener
 from ridgeline.replay.health import Health
@@ -280,8 +281,6 @@ class _Worker:
 
     async def serve(self, ours: socket.socket) -> None:
         """Until the driver says so, or is gone."""
-        from ridgeline.replay.driver import quiet_collector
-
         self._loop = asyncio.get_running_loop()
         self._over = self._loop.create_future()
         self._loop.set_exception_handler(

@@ -18,7 +18,7 @@ from ridgeline.core.clock import ScaledClock
 from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.simulate.engine import Engine
 from ridgeline.simulate.request import Request
-from ridgeline.simulate.server.alarm import Alarm
+from ridgeline.core.alarm import Alarm
 from ridgeline.simulate.server.answers import Stream, answer_words, response, whole_answer
 from ridgeline.simulate.server.bodies import Ask, Refusal, block_hashes, parse
 from ridgeline.simulate.server.connection import Call, Connection
