@@ -19,6 +19,7 @@ from ridgeline.replay.driver import ReplaySettings, replay, run_replay
 from ridgeline.replay.endpoint import Endpoint
 from ridgeline.replay.openai_stream import ResponseDecoder
 from ridgeline.replay.recording import END
+from ridgeline.trace.pacing.api import Send
 
 MS = 1_000_000
 
@@ -67,6 +68,32 @@ def test_every_request_names_itself_its_stream_and_its_length() -> None:
         assert request.target == "/v1/chat/completions"
         assert request.body.count(b"x" * 50_000) == 8 and request.body.endswith(b'"]}')
         assert int(request.headers["content-length"]) == len(request.body)
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("X-SMG-Routing-Key", {"x-smg-routing-key"}),
+        ("x-session-id", set()),  # carried anyway, once
+        ("X-Dynamo-Session-ID", {"x-dynamo-session-id", "x-dynamo-parent-session-id"}),
+    ],
+)
+def test_a_router_s_own_header_carries_the_stream(name: str, sent: set[str]) -> None:
+    """Of a child, Dynamo's router is told the parent, too."""
+
+    class Child(ClosedLoop):
+        def _make(self, at: int, lane: int, turn: int) -> Send:
+            return super()._make(at, lane, turn)._replace(parent_correlation_id="root")
+
+    result, server = drive(lambda request: stream(1), Child(1, 2), session_header=name, headers={name: "a caller's"})
+    assert {record.outcome for record in result.records} == {Outcome.OK}
+    assert result.settings["endpoint"]["session_header"] == name
+    plain = {"x-request-id", "x-correlation-id", "x-session-id"}
+    for request in server.requests:
+        assert {header for header in request.headers if header.startswith("x-")} == plain | sent
+        values = {header: request.headers[header] for header in sent | {"x-session-id"}}
+        assert values.pop("x-dynamo-parent-session-id", "root") == "root"
+        assert set(values.values()) == {"stream-0"}
 
 
 def test_sent_is_not_before_the_last_byte_found_room() -> None:

@@ -54,3 +54,15 @@ def test_all_problems_come_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError) as caught:
         Endpoint(url="x", api_key_env="NO_SUCH_KEY", headers={"A": "b\r\nC: d", "E F": "g"})
     assert [problem.key for problem in caught.value.problems] == ["url", "headers", "headers", "api_key_env"]
+
+
+@pytest.mark.parametrize("name", ["", "a b", "X:Y", "Host", "x-request-id", "Authorization", "X\r\nA"])
+def test_a_header_that_means_something_else_cannot_carry_the_session(name: str) -> None:
+    with pytest.raises(InputError, match="cannot carry the session"):
+        Endpoint(url="http://h", session_header=name)
+
+
+def test_which_headers_a_router_gets() -> None:
+    assert Endpoint(url="http://h").routing_headers == (None, None)
+    assert Endpoint(url="http://h", session_header="X-Session-ID").routing_headers == (None, None)
+    assert Endpoint(url="http://h", session_header="X-SMG-Routing-Key").routing_headers == ("X-SMG-Routing-Key", None)

@@ -91,6 +91,10 @@ def replay(
     prompts: Annotated[str, option(SERVER, "bytes, token-ids or tokenizer")] = "bytes",
     tokenizer: Annotated[Path | None, option(SERVER, "tokenizer file for --prompts tokenizer")] = None,
     header: Annotated[list[str] | None, option(SERVER, "`NAME: VALUE` for every request; repeatable")] = None,
+    session_header: Annotated[
+        str | None,
+        option(SERVER, "one more header for the stream's id, e.g. X-SMG-Routing-Key, when a router reads it"),
+    ] = None,
     api_key_env: Annotated[str | None, option(SERVER, "environment variable that holds the key")] = None,
     read_timeout: Annotated[float, option(SERVER, "longest silence in an answer, real seconds")] = 900.0,
     metrics_url: Annotated[list[str] | None, option(SERVER, "Prometheus page to scrape; repeatable")] = None,
@@ -115,7 +119,7 @@ def replay(
     from ridgeline.trace.prompts import make_prompts
 
     limits, exports = _slo(slo or []), _exports(export)
-    endpoint = _endpoint(url, header or [], api_key_env, read_timeout, speed)
+    endpoint = _endpoint(url, header or [], session_header, api_key_env, read_timeout, speed)
     load = choose_load(
         LoadOptions(
             trace=trace, isl=isl, osl=osl, concurrency=concurrency, rate=rate, schedule=schedule, requests=requests,
@@ -181,7 +185,9 @@ def replay(
     return 1 if result.aborted or not store.succeeded else 0
 
 
-def _endpoint(url: str, headers: list[str], key_env: str | None, read_timeout: float, speed: float) -> Endpoint:
+def _endpoint(
+    url: str, headers: list[str], session: str | None, key_env: str | None, read_timeout: float, speed: float
+) -> Endpoint:
     problems = [Problem(f"must be above 0, not {speed:g}", key="--speed")] if not speed > 0 else []
     named = {}
     for line in headers:
@@ -191,7 +197,7 @@ def _endpoint(url: str, headers: list[str], key_env: str | None, read_timeout: f
         named[name.strip()] = value.strip()
     if problems:
         raise InputError(problems)
-    return Endpoint(url=url, api_key_env=key_env, headers=named, read_timeout_s=read_timeout)
+    return Endpoint(url=url, api_key_env=key_env, headers=named, session_header=session, read_timeout_s=read_timeout)
 
 
 class Served(NamedTuple):

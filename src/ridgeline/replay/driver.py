@@ -12,7 +12,8 @@ difference is measured (health.py).
 
 Affinity: every request carries its stream in X-Session-ID and X-Correlation-ID and an X-Request-ID of its own. Routers
 hash the first session header they know; vllm-router 0.1.14 takes X-Session-ID before all others (measured: a unique
-X-Request-ID beside it moves no request, alone it moves all of them).
+X-Request-ID beside it moves no request, alone it moves all of them). A router that knows neither gets its own header
+(`Endpoint.session_header`).
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -15,6 +16,10 @@ DERIVED_HEADERS = (
     "host", "content-length", "content-type", "transfer-encoding", "connection", "accept",
     "x-request-id", "x-correlation-id", "x-session-id",
 )  # fmt: skip
+ALWAYS = ("x-correlation-id", "x-session-id")  # carry the stream on every request
+# Dynamo's router is told a child's parent, too.
+PARENT_HEADERS = {"x-dynamo-session-id": "X-Dynamo-Parent-Session-ID"}
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, section 5.6.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +28,8 @@ class Endpoint:
 
     `path` None: the path the prompts are made for. `api_key_env` names an environment variable; the key itself is
     never stored. `idle_reuse_s`: a connection idle for longer is closed, not reused, because servers close theirs
-    (uvicorn after 5 s) and a request that meets the closing is lost.
+    (uvicorn after 5 s) and a request that meets the closing is lost. `session_header`: one more header to carry the
+    stream, for a router that reads neither X-Session-ID nor X-Correlation-ID.
     """
 
     url: str
@@ -31,6 +37,7 @@ class Endpoint:
     path: str | None = None
     api_key_env: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    session_header: str | None = None
     connect_timeout_s: float = 10.0
     read_timeout_s: float = 900.0  # longest silence in an answer, the wait for its first byte included
     total_timeout_s: float = 6 * 3600.0
@@ -50,8 +57,13 @@ class Endpoint:
                 Problem(f"cannot use `{self.url}` as a URL", key="url", hint="write http://HOST:PORT or https://HOST")
             )
         for name, value in self.headers.items():
-            if not name or any(c in "\r\n:\0 " for c in name) or any(c in "\r\n\0" for c in value):
+            if not _TOKEN.fullmatch(name) or any(c in "\r\n\0" for c in value):
                 problems.append(Problem(f"cannot send the header `{name!r}`", key="headers"))
+        own = self.session_header
+        taken = {*DERIVED_HEADERS, "authorization"} - {*ALWAYS}
+        if own is not None and (not _TOKEN.fullmatch(own) or own.lower() in taken):
+            hint = "name the header by which the router tells sessions apart, e.g. X-SMG-Routing-Key"
+            problems.append(Problem(f"`{own}` cannot carry the session", key="session_header", hint=hint))
         if self.api_key_env is not None and not os.environ.get(self.api_key_env):
             problems.append(
                 Problem(
@@ -85,9 +97,18 @@ class Endpoint:
             base = base.removesuffix("/v1")
         return base + path
 
+    @property
+    def routing_headers(self) -> tuple[str | None, str | None]:
+        """Names of the headers, beside those on every request, that carry the stream and, of a child, its parent."""
+        name = self.session_header
+        if name is None or name.lower() in ALWAYS:
+            return None, None
+        return name, PARENT_HEADERS.get(name.lower())
+
     def head(self, path: str) -> bytes:
         """The part of a request's head that is the same for all: the request line and the constant headers."""
-        headers = {name: value for name, value in self.headers.items() if name.lower() not in DERIVED_HEADERS}
+        ours = {*DERIVED_HEADERS, *(name.lower() for name in self.routing_headers if name)}
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in ours}
         if not any(name.lower() == "user-agent" for name in headers):
             headers["User-Agent"] = f"ridgeline/{__version__}"
         if self.api_key_env is not None:

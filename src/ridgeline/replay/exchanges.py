@@ -94,6 +94,7 @@ class Exchanges:
         self._prompts, self._clock, self._prefix, self._listener = prompts, clock, request_prefix, listener
         self._loop = asyncio.get_running_loop()
         self._client = Client(endpoint, prompts.endpoint)
+        self._routing, self._routing_parent = endpoint.routing_headers
         self._flights: dict[int, _Flight] = {}
 
     async def open(self) -> None:
@@ -105,8 +106,13 @@ class Exchanges:
         stream = send.correlation_id
         headers = (
             f"X-Request-ID: {self._prefix}{send.id:012x}\r\nX-Correlation-ID: {stream}\r\nX-Session-ID: {stream}\r\n"
-        ).encode()
-        flight.exchange = self._client.send(headers, self._prompts.body(send), self._on_sent, self._on_end, flight)
+        )
+        if self._routing is not None:
+            headers += f"{self._routing}: {stream}\r\n"
+            if self._routing_parent is not None and send.parent_correlation_id is not None:
+                headers += f"{self._routing_parent}: {send.parent_correlation_id}\r\n"
+        body = self._prompts.body(send)
+        flight.exchange = self._client.send(headers.encode(), body, self._on_sent, self._on_end, flight)
 
     def cancel(self, send_id: int, reason: str, ending: Ending) -> None:
         if (flight := self._flights.get(send_id)) is not None and flight.exchange is not None:

@@ -150,7 +150,7 @@ class EngineStart:
         return run_replay(
             load.pacer,
             load.prompts,
-            Endpoint(url=supervisor.url(), model=self.deployment.served_model),
+            endpoint_of(self.deployment, supervisor.url()),
             speed=self.speed,
             settings=ReplaySettings(
                 progress_s=self.progress_s,
@@ -160,6 +160,11 @@ class EngineStart:
             on_progress=self.on_progress,
             alive=lambda: supervisor.dead() or True,
         )
+
+
+def endpoint_of(deployment: Deployment, url: str) -> Endpoint:
+    """Where a cell's requests go, with the header by which its router keeps a session on one rank."""
+    return Endpoint(url=url, model=deployment.served_model, session_header=deployment.session_header)
 
 
 def metrics_pages(deployment: Deployment, supervisor: Supervisor) -> tuple[str, ...]:
