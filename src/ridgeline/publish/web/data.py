@@ -106,6 +106,9 @@ class Shelf(Protocol):
     def changelog(self) -> Sequence[Mapping[str, Any]]:
         """Why runs were made, newest first: run, date, description, config_keys, link."""
 
+    def evaluations(self) -> Sequence[Mapping[str, Any]]:
+        """What was scored: run, run_name, task, metric, score, stderr, n, line, concurrency, measured_at."""
+
 
 @dataclass(frozen=True)
 class Holding:
@@ -159,6 +162,10 @@ class Holding:
     @cached_property
     def changelog(self) -> tuple[Mapping[str, Any], ...]:
         return tuple(entry for shelf in self.shelves for entry in shelf.changelog())
+
+    @cached_property
+    def evaluations(self) -> tuple[Mapping[str, Any], ...]:
+        return tuple(one for shelf in self.shelves for one in shelf.evaluations())
 
     def _shelf(self, run: str) -> Shelf | None:
         return next((shelf for shelf in self.shelves if any(one.id == run for one in shelf.runs())), None)

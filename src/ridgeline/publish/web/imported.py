@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from ridgeline.core.point import Point
 from ridgeline.publish.web.data import Channel, Files
@@ -48,5 +49,18 @@ class ImportedShelf(FixedShelf):
             {"date": entry.date, "description": entry.description, "config_keys": entry.config_keys, "link": entry.link}
             for entry in run.changelog
         ]
-        points = [item.point for item in run.points]
-        return held(id, header, points, run.failures, changelog=changelog, url=run.url, format=format)
+        return held(
+            id,
+            header,
+            [item.point for item in run.points],
+            run.failures,
+            changelog=changelog,
+            evaluations=[_scored(one) for one in run.evaluations],
+            url=run.url,
+            format=format,
+        )
+
+
+def _scored(one: importers.Evaluation) -> dict[str, Any]:
+    keys = ("task", "metric", "score", "stderr", "n", "line", "concurrency", "measured_at")
+    return {key: getattr(one, key) for key in keys}

@@ -34,6 +34,7 @@ class Held:
     failures: tuple[Failure | Exclusion, ...]
     own: Mapping[str, str]
     changelog: tuple[Mapping[str, Any], ...] = ()
+    evaluations: tuple[Mapping[str, Any], ...] = ()
 
 
 def held(
@@ -44,6 +45,7 @@ def held(
     *,
     live: Now | None = None,
     changelog: Iterable[Mapping[str, Any]] = (),
+    evaluations: Iterable[Mapping[str, Any]] = (),
     **more: Any,
 ) -> Held:
     """A run made from what was read."""
@@ -61,7 +63,7 @@ def held(
         **more,
     )
     own = {new.id: old.id for new, old in zip(mine, points, strict=True)}
-    return Held(run, mine, tuple(failures), own, tuple(changelog))
+    return Held(run, mine, tuple(failures), own, tuple(changelog), tuple(evaluations))
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,13 @@ class MemoryShelf:
 
     def changelog(self) -> Sequence[Mapping[str, Any]]:
         return [{"run": one.run.id, **entry} for one in self.snapshot().held for entry in one.changelog]
+
+    def evaluations(self) -> Sequence[Mapping[str, Any]]:
+        return [
+            {**scored, "run": one.run.id, "run_name": one.run.name}
+            for one in self.snapshot().held
+            for scored in one.evaluations
+        ]
 
 
 class FixedShelf(MemoryShelf):

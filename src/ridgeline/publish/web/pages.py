@@ -43,6 +43,20 @@ PAGES = (
         True,
     ),
     Page(
+        "accuracy",
+        "/accuracy",
+        "Accuracy",
+        "what the same configurations score on tasks",
+        "M4 17V9M8 17V5M12 17v-6M16 17V3",
+    ),
+    Page(
+        "cost",
+        "/cost",
+        "Power and cost",
+        "dollars and joules at one speed a user sees",
+        "M11 2L4 11h5l-1 7 8-10h-5z",
+    ),
+    Page(
         "traces", "/traces", "Traces", "recorded sessions: lengths, subagents, shared prefixes", "M3 5h6M6 10h8M9 15h8"
     ),
     Page(

@@ -142,6 +142,11 @@ class StoreShelf:
         ids = self._ids()
         return [entry for entry in self._keep(("changelog",), self.store.changelog) if entry["run"] in ids]
 
+    def evaluations(self) -> Sequence[Mapping[str, Any]]:
+        names = {id: run.name for id, run in self._by_id().items()}
+        found = self._keep(("evaluations",), self.store.evaluations)
+        return [{**one, "run_name": names[one["run"]]} for one in found if one["run"] in names]
+
     # Reading
 
     def _runs(self) -> tuple[Run, ...]:

@@ -1,6 +1,6 @@
 """Routes, one module a page with the interface behind it."""
 
-from ridgeline.publish.web.routes import compare, data, frontier, gates, plan, points, runs, system, traces
+from ridgeline.publish.web.routes import compare, data, frontier, gates, plan, points, runs, system, traces, value
 
 ROUTERS = (
     system.router,
@@ -12,4 +12,5 @@ ROUTERS = (
     plan.router,
     gates.router,
     traces.router,
+    value.router,
 )
