@@ -19,7 +19,11 @@ from ridgeline.replay.driver import ReplaySettings, replay, run_replay
 from ridgeline.replay.endpoint import Endpoint
 from ridgeline.replay.openai_stream import ResponseDecoder
 from ridgeline.replay.recording import END
+from ridgeline.results.metrics.scrapes import Scrapes
+from ridgeline.trace.pacing import ClosedLoopPacer, LoopSettings
 from ridgeline.trace.pacing.api import Send
+from ridgeline.trace.prompts.byte_prompts import BytePrompts
+from ridgeline.trace.synth import fixed_sessions
 
 MS = 1_000_000
 
@@ -341,3 +345,34 @@ def test_a_bug_in_a_callback_ends_the_replay() -> None:
 
     with pytest.raises(RuntimeError, match="sink is broken"):
         drive(lambda request: stream(1), ClosedLoop(2, 2), on_record=broken)
+
+
+def test_counters_grow_by_what_the_measured_window_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With scrapes an hour apart: the boundaries of the phases are read for themselves."""
+    monkeypatch.setattr("ridgeline.replay.scrape.PROMPT_S", 5.0)  # however busy the machine is
+    answered = 0
+
+    def reply(request: Request) -> Reply:
+        nonlocal answered
+        if request.target == "/metrics":
+            text = f"# TYPE answers counter\nanswers_total {answered}\n".encode()
+            return Reply(headers=(("Content-Type", "text/plain"),), steps=((0, text),), framing="length")
+        answered += 1
+        return stream(2, first_s=0.05, gap_s=0.001)
+
+    settings = LoopSettings(concurrency=2, requests=10, warmup_requests=6, duration_ns=None, run_id="r")
+    sessions = fixed_sessions(16, 2, 16, 1)
+
+    async def main() -> Replay:
+        async with asyncio.timeout(20), ScriptedServer(reply) as server:
+            scrape = ReplaySettings(scrape_urls=(f"{server.url}/metrics",), scrape_s=3600.0)
+            pacer = ClosedLoopPacer(sessions, settings)
+            return await replay(pacer, BytePrompts(model="m"), Endpoint(url=server.url), settings=scrape)
+
+    result = uvloop.run(main())
+    phases, scrapes = result.phases, Scrapes(result.samples)
+    assert phases.profiling_start_ns is not None and phases.drained_ns is not None
+    stamps = [sample.at_ns for sample in result.samples]
+    assert phases.profiling_start_ns in stamps and phases.profiling_end_ns in stamps and len(stamps) == 4
+    window = (phases.profiling_start_ns, phases.drained_ns)
+    assert scrapes.increase(("answers_total",), window) == pytest.approx(10, abs=2)  # 16 without the boundary

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -112,3 +113,38 @@ def test_a_window_has_both_edges_and_a_json_page_costs_three_tries() -> None:
     assert len(seen) == len(asked) and all(sample.values and sample.values["lat_count"] == 2 for sample in seen)
     assert [sample.at_ns for sample in seen] == sorted(sample.at_ns for sample in seen)
     assert len(tries) == len(gaps) == MAX_FAILURES and all(sample.values is None for sample in gaps)
+
+
+def test_a_boundary_is_read_at_once_and_carries_its_own_time() -> None:
+    clock = ScaledClock.start()
+    with page(200, "text/plain", PAGE) as (one, asked), page(200, "text/plain", PAGE) as (other, also):
+        scraper = Scraper([one, other], 3600.0, clock)
+        scraper.start()
+        while not (asked and also):
+            threading.Event().wait(0.002)
+        threading.Event().wait(0.02)  # the first samples have their stamps
+        boundary = clock.now_ns()
+        scraper.mark(boundary)
+        scraper.mark(boundary - 10**9)  # told too late to be of that moment
+        while len(asked) < 3 or len(also) < 3:
+            threading.Event().wait(0.002)
+        samples = scraper.stop()
+    assert [sample.at_ns for sample in samples] == sorted(sample.at_ns for sample in samples)
+    for url in (one, other):
+        stamps = [sample.at_ns for sample in samples if sample.endpoint == url]
+        assert len(stamps) == 4 and stamps[0] < boundary == stamps[1] < stamps[2] <= stamps[3]
+
+
+def test_a_page_that_hangs_delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ridgeline.replay.scrape.TIMEOUT_S", 0.5)
+    with socket.socket() as silent, page(200, "text/plain", PAGE) as (good, asked):
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        hanging = f"http://127.0.0.1:{silent.getsockname()[1]}/metrics"
+        scraper = Scraper([hanging, good], 0.001, ScaledClock.start())
+        scraper.start()
+        while len(asked) < 20:
+            threading.Event().wait(0.002)
+        samples = scraper.stop()
+    first_gap = min(sample.at_ns for sample in samples if sample.endpoint == hanging)
+    assert sum(sample.at_ns < first_gap for sample in samples if sample.endpoint == good) >= 3

@@ -159,6 +159,7 @@ class _Drive:
         self._sent = 0
         self._unsent = 0  # in a row
         self._step_due = False
+        self._marked = 0  # boundaries of phases that the scraper knows
         self._aborted: str | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
         # A version-4 UUID whose last part counts requests: unique in the world, and found again from the record.
@@ -226,6 +227,8 @@ class _Drive:
             return
         try:
             actions = self._pacer.advance(self._clock.now_ns())
+            if self._scraper is not None:
+                self._mark(self._scraper)
             for send_id in actions.cancels:
                 self._link.cancel(send_id, "cancelled at the end of the grace period", Ending.CANCELLED)
             for send in actions.sends:
@@ -244,6 +247,15 @@ class _Drive:
                 self._alarm.set(None)
         except Exception as error:
             self.broke(error)
+
+    def _mark(self, scraper: Scraper) -> None:
+        """Have the servers read where the measured window begins and where it closes; the end of the replay is the
+        end of the drain."""
+        phases = self._pacer.phases
+        passed = [at for at in (phases.profiling_start_ns, phases.profiling_end_ns) if at is not None]
+        for at in passed[self._marked :]:
+            scraper.mark(at)
+        self._marked = len(passed)
 
     def _step_soon(self) -> None:
         """Step once after the answers of this turn of the loop, however many ended."""

@@ -1,13 +1,17 @@
 """Reads the servers' Prometheus pages while a replay runs, off the loop that measures.
 
-One thread; per endpoint a budget of time and bytes and a circuit breaker: a page that is not Prometheus text (an
-application answering JSON at /metrics, a login page) or does not answer costs three tries, then one a minute. A failed
-scrape is a sample without values: a gap. Mirrors (two addresses with one page) are the reader's business: every sample
-carries its endpoint.
+A thread an endpoint, so that a slow page delays no other, with a budget of time and bytes and a circuit breaker: a page
+that is not Prometheus text (an application answering JSON at /metrics, a login page) or does not answer costs three
+tries, then one a minute. A failed scrape is a sample without values: a gap. Mirrors (two addresses with one page) are
+the reader's business: every sample carries its endpoint.
+
+Where a phase begins or ends, every endpoint is read at once and that sample carries the boundary's own time, so that
+increases over the window are those between its two ends and not between the scrapes that happen to lie around them.
 """
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 import urllib.error
@@ -22,6 +26,7 @@ TIMEOUT_S = 2.0
 MAX_BYTES = 16 << 20
 MAX_FAILURES = 3  # in a row, before the breaker opens
 OPEN_S = 60.0  # how long it stays open
+PROMPT_S = 0.05  # an answer this soon after a boundary counts as of the boundary
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
@@ -64,41 +69,67 @@ class Breaker:
 
 
 class Scraper:
-    """Samples every `interval_s` real seconds from `start` to `stop`."""
+    """Samples every `interval_s` real seconds from `start` to `stop`, at the start, at the end and at every `mark`."""
 
     def __init__(self, urls: Sequence[str], interval_s: float, clock: ScaledClock) -> None:
-        self._urls = tuple(dict.fromkeys(urls))
-        self._interval = interval_s
-        self._clock = clock
-        self._samples: list[ServerSample] = []
-        self._halt = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="scrape", daemon=True)
+        self._watches = [_Watch(url, interval_s, clock) for url in dict.fromkeys(urls)]
 
     def start(self) -> None:
-        self._thread.start()
+        for watch in self._watches:
+            watch.thread.start()
+
+    def mark(self, at_ns: int) -> None:
+        """A phase begins or ends now; `at_ns` is its simulated time. Returns at once."""
+        for watch in self._watches:
+            watch.asked.put(at_ns)
 
     def stop(self) -> tuple[ServerSample, ...]:
-        """End the thread (one last scrape included, so that the window has its right edge) and return all samples."""
-        self._halt.set()
-        self._thread.join(timeout=TIMEOUT_S * len(self._urls) + 1)
-        return tuple(self._samples)
+        """The samples, in the order of time. Reads every endpoint a last time."""
+        for watch in self._watches:
+            watch.asked.put(None)
+        samples: list[ServerSample] = []
+        for watch in self._watches:
+            watch.thread.join(timeout=TIMEOUT_S + 1)
+            samples += watch.samples
+        return tuple(sorted(samples, key=lambda sample: sample.at_ns))
+
+
+class _Watch:
+    """One endpoint. `asked`: boundaries to read at once, None for the end."""
+
+    def __init__(self, url: str, interval_s: float, clock: ScaledClock) -> None:
+        self._url, self._interval, self._clock = url, interval_s, clock
+        self._breaker = Breaker()
+        self.samples: list[ServerSample] = []
+        self.asked: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        self.thread = threading.Thread(target=self._run, name=f"scrape {url}", daemon=True)
 
     def _run(self) -> None:
-        breakers = {url: Breaker() for url in self._urls}
         due = time.monotonic()
-        last = False
+        boundary: int | None = None
         while True:
-            for url, breaker in breakers.items():
-                now = time.monotonic()
-                if not breaker.allows(now):
-                    continue
-                values = fetch(url)
-                self._samples.append(ServerSample(at_ns=self._clock.now_ns(), endpoint=url, values=values))
-                breaker.note(values is not None, time.monotonic())
-            if last:
+            self._read(boundary)
+            if boundary is None:
+                due = max(due + self._interval, time.monotonic())
+            try:
+                boundary = self.asked.get(timeout=max(0.0, due - time.monotonic()))
+            except queue.Empty:
+                boundary = None
+                continue
+            if boundary is None:  # the end
+                self._read(None)
                 return
-            due = max(due + self._interval, time.monotonic())
-            last = self._halt.wait(due - time.monotonic())
+
+    def _read(self, boundary_ns: int | None) -> None:
+        if not self._breaker.allows(time.monotonic()):
+            return
+        values = fetch(self._url)
+        at_ns = self._clock.now_ns()
+        if boundary_ns is not None and self._clock.real_seconds(at_ns - boundary_ns) < PROMPT_S:
+            # A scrape that was under way at the boundary is older in content, though not in its stamp.
+            at_ns = max([boundary_ns, *(sample.at_ns for sample in self.samples[-1:])])
+        self.samples.append(ServerSample(at_ns=at_ns, endpoint=self._url, values=values))
+        self._breaker.note(values is not None, time.monotonic())
 
 
 def fetch(url: str) -> dict[str, float] | None:
