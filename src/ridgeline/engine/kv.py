@@ -55,7 +55,9 @@ class Group(NamedTuple):
     """Layers sharing a block table: as many of each page size as `sizes` tells."""
 
     layer: KvLayer  # decides how many pages a request needs
-    sizes: tuple[tuple[int, int], ...]  # (page bytes, layers)
+    sizes: tuple[tuple[int, int], ...]  # (page bytes, layers, padding layers included)
+    layers: int  # without padding layers
+    drafts: bool = False  # holds the draft layers' cache, when there are draft layers
 
     @property
     def bytes(self) -> int:
@@ -71,9 +73,13 @@ class KvPlan:
     bytes_per_block: int
     stride: int
 
+    def pages(self, length: int, in_flight: int) -> int:
+        """Pages of all groups together that one request of `length` tokens takes."""
+        return sum(group.layer.pages(length, in_flight) for group in self.groups)
+
     def needed(self, length: int, in_flight: int) -> int:
         """Bytes that must be there for one request of `length` tokens."""
-        return self.stride * sum(group.layer.pages(length, in_flight) for group in self.groups)
+        return self.stride * self.pages(length, in_flight)
 
     def blocks_per_request(self, length: int, in_flight: int) -> int:
         """Blocks a request of `length` tokens counts for when vLLM states its concurrency: its bytes over all groups in
@@ -86,12 +92,13 @@ class KvPlan:
 
     @property
     def scheduler_block(self) -> int:
-        """Tokens per scheduling step of the cache: least common multiple over groups that have blocks."""
-        return math.lcm(*(g.layer.block * g.layer.shards for g in self.groups if g.layer.kind != STATE))
+        """Tokens per scheduling step of the cache: the least common multiple of the groups' blocks."""
+        return math.lcm(*(group.layer.block * group.layer.shards for group in self.groups))
 
     @property
     def hash_block(self) -> int:
-        return math.gcd(*(g.layer.block * g.layer.shards for g in self.groups if g.layer.kind != STATE)) or 1
+        """Tokens a block hash stands for, with prefix caching or a connector."""
+        return math.gcd(*(group.layer.block * group.layer.shards for group in self.groups)) or 1
 
 
 class KvCapacity(NamedTuple):
@@ -164,7 +171,7 @@ def _sizes(layers: Iterable[KvLayer]) -> tuple[tuple[int, int], ...]:
 def _uniform(layers: Sequence[KvLayer]) -> KvPlan:
     """One group: a block costs a page of every layer."""
     total = sum(layer.page * layer.count for layer in layers)
-    return KvPlan((Group(layers[0], _sizes(layers)),), total, total)
+    return KvPlan((Group(layers[0], _sizes(layers), sum(layer.count for layer in layers)),), total, total)
 
 
 def _packed(layers: Sequence[KvLayer]) -> KvPlan:
@@ -189,11 +196,15 @@ def _packed(layers: Sequence[KvLayer]) -> KvPlan:
         return width - first + sum(-(-length // width) * width - length for length in lengths)
 
     best = min(range(first, max(first, *lengths) + 1), key=lambda width: (padding(width), -width))
-    groups = [Group(full[0], _sizes(full))]
+    groups = [Group(full[0], _sizes(full), sum(layer.count for layer in full))]
     for group, length in zip(windows.values(), lengths, strict=True):
         parts = -(-length // best)
         share = tuple((size, -(-count // parts)) for size, count in _sizes(group))
-        groups += [Group(group[0], share)] * parts
+        # A draft layer has only the window that every layer has; it comes last, so the last part holds it.
+        own = length == max(lengths)
+        for part in range(parts):
+            held = sum(len(range(part, count, parts)) for _, count in _sizes(group))
+            groups.append(Group(group[0], share, held, own and part == parts - 1))
     most: dict[int, int] = {}
     for item in groups:
         for size, count in item.sizes:
@@ -213,6 +224,8 @@ def _equal_pages(layers: Sequence[KvLayer], aligned: bool) -> KvPlan:
             rows = -(-largest // layer.row_bytes)
             raised.append(replace(layer, block=-(-rows * layer.ratio // 16) * 16))
         attention = raised
+        final = attention[0].block
+        layers = [layer if layer.kind != STATE or layer.per_block else replace(layer, block=final) for layer in layers]
     page = max(layer.page for layer in (layers if aligned else attention))
     same = []
     for layer in attention:
@@ -230,5 +243,6 @@ def _equal_pages(layers: Sequence[KvLayer], aligned: bool) -> KvPlan:
     size = max(counts) if max(counts) < 1.5 * min(counts) else min(counts)
     groups: list[Group] = []
     for group, count in zip(kinds.values(), counts, strict=True):
-        groups += [Group(group[0], ((page, size),))] * -(-count // size)
+        parts = -(-count // size)
+        groups += [Group(group[0], ((page, size),), len(range(part, count, parts))) for part in range(parts)]
     return KvPlan(tuple(groups), page * size, page * size)

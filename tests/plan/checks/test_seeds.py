@@ -134,18 +134,48 @@ def test_public_start_of_eight_ranks_without_expert_parallelism() -> None:
     assert sized.high / GIB > 34.17
 
 
-@pytest.mark.parametrize(("budget", "tokens"), [(8192, 8_524_228), (16384, 4_730_981)])
-def test_public_pools_of_eight_way_tensor_parallelism(budget: int, tokens: int) -> None:
-    """The tokens in those log lines are a number of blocks that the memory of the GPU can hold, and shrink with the
-    budget by more than the memory does, as windows in flight have it."""
+@pytest.mark.parametrize(
+    ("budget", "tokens", "pages", "blocks", "gib"),
+    [(8192, 8_524_228, 10_778, 87_618, 120.23), (16384, 4_730_981, 17_434, 78_659, 107.94)],
+)
+def test_public_pools_of_eight_way_tensor_parallelism(
+    budget: int, tokens: int, pages: int, blocks: int, gib: float
+) -> None:
+    """Both figures follow from the layout: tokens = blocks / pages of a longest request x its length, with the blocks
+    of one pool. The build of those starts counted pages; 0.26 weighs each group's pages by its bytes. Blocks are whole,
+    so one number of them is left, and with it what the start took beside weights and cache."""
     subject = make(Topology(8, ep=8), flags={"max-num-batched-tokens": budget})
     sized = subject.sizing(subject.launches[0])
-    assert sized.plan is not None
-    per_request = sized.plan.blocks_per_request(sized.length, 2 * budget)
-    used = tokens / sized.length * per_request * sized.plan.bytes_per_block
-    assert 0.6 * sized.high < used < sized.high
-    blocks = sized.plan.blocks(int(used)) + 1
-    assert int(blocks / per_request * sized.length) == pytest.approx(tokens, rel=1e-4)
+    plan, length = sized.plan, sized.length
+    assert plan is not None
+    assert plan.pages(length, 2 * budget) == pages
+    near = tokens * pages // length
+    assert [n for n in range(near - 9, near + 9) if int(n / pages * length) == tokens] == [blocks]
+    weighed = plan.blocks_per_request(length, 2 * budget)
+    assert not any(
+        int(n / weighed * length) == tokens for n in range(near // 2, 2 * near)
+    )  # 0.26 prints no such figure
+    assert blocks * plan.bytes_per_block / GIB == pytest.approx(gib, abs=0.01)
+    split = make(Topology(8), flags={"max-num-batched-tokens": budget})
+    padded = split.sizing(split.launches[0])
+    assert (padded.high / GIB < gib) is (budget == 8192)  # padded shards would not leave the smaller budget its pool
+
+
+def test_what_those_starts_took_beside_weights_and_cache() -> None:
+    """Utilisation 0.86 of 288 GiB less weights, buffers and blocks: 22.3 GiB at 8,192 tokens and 33.6 at 16,384. It
+    grows with the budget, by 1.4 MiB a token, which is why a start at another budget only bounds it."""
+    left = []
+    for budget, blocks in ((8192, 87_618), (16384, 78_659)):
+        subject = make(Topology(8, ep=8), flags={"max-num-batched-tokens": budget})
+        sized = subject.sizing(subject.launches[0])
+        assert sized.plan is not None
+        left.append((sized.high - blocks * sized.plan.bytes_per_block) / GIB)
+    assert left == [pytest.approx(22.31, abs=0.01), pytest.approx(33.61, abs=0.01)]
+    known = seen(make(Topology(8, ep=8)), left[0]).known.observations
+    after = make(Topology(8, ep=8), flags={"max-num-batched-tokens": 16384}, observations=known)
+    bounds = after.sizing(after.launches[0]).overhead
+    assert (bounds.low, bounds.high) == (pytest.approx(left[0]), None)
+    assert bounds.low < left[1]
 
 
 LLAMA = {

@@ -114,8 +114,56 @@ def test_a_searched_network_keeps_some_parts_of_each_layer() -> None:
         ("nvidia__GLM-5.2-NVFP4", "nvfp4", "bf16"),
         ("Qwen__Qwen3-32B-FP8", "fp8", "fp8"),
         ("Qwen__Qwen3-8B", "bf16", "bf16"),
+        ("nvidia__DeepSeek-V3.2-NVFP4", "nvfp4", "bf16"),
+        ("nvidia__Llama-3.1-70B-Instruct-FP8", "fp8", "fp8"),
     ],
 )
 def test_formats_as_shipped(name: str, experts: str, linear: str) -> None:
     arch = load_model(golden(f"data/model_configs/{name}.json"))
     assert (arch.experts_format, arch.linear_format) == (experts, linear)
+
+
+# Parameters as the publishers round them, in billions: total, and active where they say so.
+PUBLISHED = {
+    "Qwen__Qwen3-0.6B": (0.6, 0.6), "Qwen__Qwen3-1.7B": (1.7, 1.7), "Qwen__Qwen3-8B": (8.2, None),
+    "Qwen__Qwen3-32B": (32.8, None), "Qwen__Qwen3-30B-A3B": (30.5, 3.3), "Qwen__Qwen3-235B-A22B": (235, 22),
+    "Qwen__Qwen3-Coder-480B-A35B-Instruct": (480, 35), "Qwen__Qwen3.5-397B-A17B": (397, 17),
+    "Qwen__Qwen3.5-122B-A10B": (122, 10), "Qwen__Qwen3.5-35B-A3B": (35, 3), "Qwen__Qwen3.5-27B": (27, 27),
+    "MiniMaxAI__MiniMax-M2.5": (229, 10), "XiaomiMiMo__MiMo-7B-Base": (7.6, None),
+    "XiaomiMiMo__MiMo-V2-Flash": (309, 15), "deepseek-ai__DeepSeek-V3": (671, 37),
+    "deepseek-ai__DeepSeek-R1": (671, 37), "deepseek-ai__DeepSeek-V4-Flash": (284, 13),
+    "deepseek-ai__DeepSeek-V4-Pro": (1600, 49), "google__gemma-4-26B-A4B": (25.2, 3.8),
+    "meta-llama__Llama-4-Maverick-17B-128E-Instruct": (400, 17), "meta-llama__Llama-4-Scout-17B-16E-Instruct": (109, 17),
+    "meta-llama__Meta-Llama-3.1-8B": (8.03, None), "meta-llama__Meta-Llama-3.1-70B": (70.6, None),
+    "meta-llama__Meta-Llama-3.1-405B": (405.9, None), "mistralai__Mixtral-8x7B-v0.1": (46.7, 12.9),
+    "mistralai__Mixtral-8x22B-v0.1": (140.6, 39), "moonshotai__Kimi-K2-Instruct": (1026, 32),
+    "nvidia__Llama-3_3-Nemotron-Super-49B-v1": (49.9, None), "nvidia__Nemotron-H-56B-Base-8K": (56.3, None),
+    "nvidia__NVIDIA-Nemotron-3-Nano-30B-A3B-BF16": (31.6, 3.2), "nvidia__NVIDIA-Nemotron-3-Super-120B-A12B-FP8": (120.6, 12.7),
+    "nvidia__NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16": (550, 55), "openai__gpt-oss-120b": (116.8, 5.1),
+    "openai__gpt-oss-20b": (20.9, 3.6), "zai-org__GLM-5": (744, 40), "stepfun-ai__Step-3.7-Flash": (196, 11),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_sizes_that_everybody_knows(name: str) -> None:
+    arch = load_model(golden(f"data/model_configs/{name}.json"))
+    total, active = PUBLISHED[name]
+    assert total_parameters(arch) / 1e9 == pytest.approx(total, rel=0.02)
+    if active is not None:  # publishers round, and count the input table or do not
+        assert active_parameters(arch) / 1e9 == pytest.approx(active, rel=0.12)
+
+
+def test_every_config_has_weights_and_a_cache() -> None:
+    """Each file is read by the calculators: the parts add up, more GPUs hold less, a longer request needs more."""
+    from ridgeline.engine.answers import kv, weights
+
+    for path in sorted(golden("data/model_configs").glob("*.json")):
+        one, eight = (weights.answer({"model": str(path), "topology": text}) for text in ("TP1", "TP8"))
+        parts = ("routed", "attention", "shared", "dense", "gate", "hc", "embed_lmhead", "mtp_proj", "norms")
+        assert sum(one[part] for part in parts) == pytest.approx(one["total"], abs=0.01), path.name
+        assert one["total"] / 8 * 0.99 < eight["total"] < one["total"], path.name
+        per_parameter = one["total_bytes"] / one["parameters_total"]
+        assert 0.5 < per_parameter < 2.1, path.name
+        asked = [kv.answer({"model": str(path), "topology": "TP8", "max_model_len": n}) for n in (4096, 65536)]
+        assert 0 < asked[0]["needed_bytes"] < asked[1]["needed_bytes"], path.name
+        assert asked[0]["error"] is None

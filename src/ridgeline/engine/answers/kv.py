@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from ridgeline.core.errors import InputError
 from ridgeline.core.units import GIB
 from ridgeline.engine.answers import layouts
 from ridgeline.engine.answers.inputs import Inputs
-from ridgeline.engine.kv import CHUNK, FULL, STATE, Group, KvLayer, KvPlan, capacity, longest_that_fits, plan_groups
+from ridgeline.engine.kv import (
+    CHUNK,
+    FULL,
+    STATE,
+    WINDOW,
+    Group,
+    KvLayer,
+    KvPlan,
+    capacity,
+    longest_that_fits,
+    plan_groups,
+)
 from ridgeline.engine.kvlayers import ROWS, kv_layers
 from ridgeline.engine.kvspecs import layer_of
 from ridgeline.spec.facts.library import find_model
 
 INPUTS = {
     "layers": "list of KV cache specs in the engine's words (instead of a model)",
-    "settings": "dcp, disable_hybrid_kv_cache_manager, mamba_cache_mode of those layers",
+    "settings": "of those layers: dcp, disable_hybrid_kv_cache_manager, mamba_cache_mode, prefix_caching, spec_decode",
     "model": "name of a model or path of its config.json (instead of layers)",
     **layouts.INPUTS,
     "kv_cache_dtype": "auto (bf16) or fp8",
@@ -37,75 +48,85 @@ _GIVEN = {
 }  # fmt: skip
 
 
+class _Asked(NamedTuple):
+    """What a question is about. `longest`: where a model tells; `aligned`: blocks are final; `drafts`: there are draft
+    layers; `hashing`: block hashes are computed; `sharded`: ranks that share the tokens of a request."""
+
+    layers: list[KvLayer]
+    longest: int | None
+    aligned: bool
+    hybrid: bool
+    drafts: bool
+    hashing: bool = True
+    sharded: int = 1
+
+
 def answer(data: Mapping[str, Any]) -> dict[str, Any]:
     """Bytes, blocks, tokens and concurrency of one pool on one rank. Raises InputError."""
     inputs = Inputs({key: value for key, value in data.items() if key not in _GIVEN}, INPUTS)
-    layers, longest, aligned, hybrid = _layers(inputs)
-    limit = inputs.integer("max_model_len", longest, least=1)
+    asked = _specs(inputs) if "layers" in data else _model(inputs)
+    limit = inputs.integer("max_model_len", asked.longest, least=1)
     in_flight = inputs.integer("max_num_batched_tokens", 8192, least=1) * inputs.integer(
         "max_concurrent_batches", 2, least=1
     )
     available = inputs.number("avail_gib")
     inputs.done()
+    if asked.sharded > 1 and asked.hybrid and any(layer.kind in (WINDOW, CHUNK) for layer in asked.layers):
+        return {"error": "AssertionError: DCP not support sliding window."}
     try:
-        plan = plan_groups(layers, hybrid=hybrid, aligned=aligned)
+        plan = plan_groups(asked.layers, hybrid=asked.hybrid, aligned=asked.aligned)
     except ValueError as error:
         return {"error": f"NotImplementedError: {error}"}
-    return described(plan, None if available is None else int(available * GIB), limit, in_flight)
+    return described(plan, asked, None if available is None else int(available * GIB), limit, in_flight)
 
 
-def _layers(inputs: Inputs) -> tuple[list[KvLayer], int | None, bool, bool]:
-    """Layers, the longest request where a model tells, whether blocks are final, and the hybrid manager."""
-    data = inputs.data
-    hybrid = not inputs.flag("disable_hybrid_kv_cache_manager")
-    if "layers" in data:
-        settings = data.get("settings") or {}
-        if not isinstance(settings, Mapping):
-            inputs.refuse(f"must be an object, is {settings!r}", "settings")
-            settings = {}
-        found: list[KvLayer] = []
-        for index, spec in enumerate(data["layers"] if isinstance(data["layers"], list) else ()):
-            try:
-                mode = str(settings.get("mamba_cache_mode", "none"))
-                found.append(layer_of(spec, dcp=_dcp(settings, inputs), mamba_mode=mode, where=f"layers[{index}]"))
-            except InputError as error:
-                inputs.problems += error.problems
-        if not found and not inputs.problems:
-            inputs.refuse("must be a list with at least one spec", "layers")
-        return found, None, True, hybrid and not settings.get("disable_hybrid_kv_cache_manager")
+def _specs(inputs: Inputs) -> _Asked:
+    """Layers in the engine's words."""
+    settings, given = inputs.data.get("settings") or {}, inputs.data["layers"]
+    if not isinstance(settings, Mapping):
+        inputs.refuse(f"must be an object, is {settings!r}", "settings")
+        settings = {}
+    dcp, mode = settings.get("dcp") or 1, str(settings.get("mamba_cache_mode", "none"))
+    if type(dcp) is not int or dcp < 1:
+        inputs.refuse(f"must be a positive integer, is {dcp!r}", "settings.dcp")
+        dcp = 1
+    found: list[KvLayer] = []
+    for index, spec in enumerate(given if isinstance(given, list) else ()):
+        try:
+            found.append(layer_of(spec, dcp=dcp, mamba_mode=mode, where=f"layers[{index}]"))
+        except InputError as error:
+            inputs.problems += error.problems
+    if not found and not inputs.problems:
+        inputs.refuse("must be a list with at least one spec", "layers")
+    hybrid = not (inputs.flag("disable_hybrid_kv_cache_manager") or settings.get("disable_hybrid_kv_cache_manager"))
+    hashing = bool(settings.get("prefix_caching", True))
+    return _Asked(found, None, True, hybrid, bool(settings.get("spec_decode")), hashing, dcp)
+
+
+def _model(inputs: Inputs) -> _Asked:
+    """Layers of a model under a topology."""
     topology = layouts.topology_of(inputs)
     fp8 = inputs.text("kv_cache_dtype", "auto").startswith("fp8")
     rows = inputs.text("rows", "packed", among=ROWS)
-    block, drafts, mtp = (
-        inputs.integer("block_size", 16, least=1),
-        inputs.integer("num_spec_tokens", 0),
-        inputs.flag("mtp"),
-    )
+    block, drafts = inputs.integer("block_size", 16, least=1), inputs.integer("num_spec_tokens", 0)
+    mtp, hybrid = inputs.flag("mtp"), not inputs.flag("disable_hybrid_kv_cache_manager")
     name = inputs.text("model")
     if not name:
-        return [], 1, False, hybrid
+        return _Asked([], 1, False, hybrid, mtp)
     arch = find_model(name)
     layers = kv_layers(arch, topology, block=block, fp8=fp8, mtp=mtp, rows=rows, state_extra=drafts)
-    return layers, arch.max_len, False, hybrid
+    return _Asked(layers, arch.max_len, False, hybrid, mtp, sharded=topology.dcp)
 
 
-def _dcp(settings: Mapping[str, Any], inputs: Inputs) -> int:
-    value = settings.get("dcp") or 1
-    if type(value) is int and value > 0:
-        return value
-    inputs.refuse(f"must be a positive integer, is {value!r}", "settings.dcp")
-    return 1
-
-
-def described(plan: KvPlan, available: int | None, limit: int, in_flight: int) -> dict[str, Any]:
+def described(plan: KvPlan, asked: _Asked, available: int | None, limit: int, in_flight: int) -> dict[str, Any]:
     """A pool as plain data; `error` holds the engine's refusal."""
     needed = plan.needed(limit, in_flight)
     found: dict[str, Any] = {
-        "groups": [_group(group, limit, in_flight) for group in plan.groups],
+        "groups": [_group(group, asked, limit, in_flight) for group in plan.groups],
         "bytes_per_block": plan.bytes_per_block,
         "needed_bytes": needed,
         "needed_gib": round(needed / GIB, 4),
-        "pages_per_request": sum(group.layer.pages(limit, in_flight) for group in plan.groups),
+        "pages_per_request": plan.pages(limit, in_flight),
     }
     if available is None:
         return found | {"error": None}
@@ -122,18 +143,18 @@ def described(plan: KvPlan, available: int | None, limit: int, in_flight: int) -
         "max_concurrency": round(sized.concurrency, 4),
         "error": None,
         "scheduler_block_size": plan.scheduler_block,
-        "hash_block_size": plan.hash_block,
+        "hash_block_size": plan.hash_block if asked.hashing else plan.scheduler_block,
     }
 
 
-def _group(group: Group, limit: int, in_flight: int) -> dict[str, Any]:
-    sizes: Sequence[tuple[int, int]] = group.sizes
+def _group(group: Group, asked: _Asked, limit: int, in_flight: int) -> dict[str, Any]:
     return {
-        "n_layers": sum(count for _, count in sizes),
+        "n_layers": group.layers,
         "kind": _kind(group.layer),
         "block_size": group.layer.block,
-        "pages_sizes": sorted(size for size, _ in sizes),
+        "pages_sizes": sorted(size for size, _ in group.sizes),
         "max_pages": group.layer.pages(limit, in_flight),
+        "is_eagle": asked.drafts and group.drafts,
     }
 
 

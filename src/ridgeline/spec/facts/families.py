@@ -46,7 +46,7 @@ def arch_from(config: Mapping[str, Any], *, name: str, file: str, source: str = 
     layers, mtp = build(reader)
     if not layers:
         reader.refuse("has no layers that are understood", "layer_types")
-    formats = shipped_formats(config, text)
+    formats = shipped_formats(config, text, name, any(isinstance(ffn, Experts) for _, ffn in layers))
     arch = ModelArch(
         name=name,
         family=family,

@@ -14,13 +14,16 @@ class Formats(NamedTuple):
     linear: str
 
 
-def shipped_formats(config: Mapping[str, Any], text: Mapping[str, Any]) -> Formats:
+def shipped_formats(config: Mapping[str, Any], text: Mapping[str, Any], name: str = "", moe: bool = True) -> Formats:
     """The formats of a checkpoint; bf16 where nothing is said. Exports that keep attention unquantised name it in
-    their ignore list; embeddings, heads, routers and norms are never quantised."""
+    their ignore list; embeddings, heads, routers and norms are never quantised. Exports whose section lies in a file
+    of its own (ModelOpt's `hf_quant_config.json`) say the format in their name; of experts' models, such exports
+    leave the other layers as they were."""
     found = config.get("quantization_config") or text.get("quantization_config") or {}
     method = str(found.get("quant_method") or found.get("quant_algo") or "").lower()
     if not found:
-        return Formats("bf16", "bf16")
+        named = next((form for form in ("nvfp4", "mxfp4", "fp8") if name.lower().endswith(f"-{form}")), "bf16")
+        return Formats(named, "bf16" if named.endswith("fp4") and moe else named)
     narrow = _narrow(found, str(config.get("expert_dtype") or text.get("expert_dtype") or ""))
     if method == "fp8":
         return Formats(narrow or "fp8", "fp8")
