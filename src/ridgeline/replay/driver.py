@@ -196,7 +196,7 @@ class _Drive:
             self._over.cancel()  # records of what is cancelled now must not step the machine again
             sockets = await self._link.close()
             self._loop.set_exception_handler(None)
-            samples = self._scraper.stop() if self._scraper else ()
+            samples = await asyncio.to_thread(self._scraper.stop) if self._scraper else ()
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             self._settle()
         if self.on_progress is not None:
