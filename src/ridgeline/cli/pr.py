@@ -415,7 +415,7 @@ def _jobs(hub: GitHub, event: Event, commits: Sequence[str], policy: GatePolicy)
     """Jobs of the sweeps of commits that are still in the pull request."""
     assert event.pull is not None
     found: dict[str, list[JobRun]] = {}
-    for run in hub.runs(event.pull.head_ref, policy.workflow)[:20]:
+    for run in hub.runs(event.pull.head_ref, policy.runs.workflow)[:20]:
         if run.head_sha in commits:
             found.setdefault(run.head_sha, []).extend(hub.jobs(run.id))
     return found
@@ -441,7 +441,7 @@ def _with_fork(verdict: Gate, event: Event, hub: GitHub | None, policy: GatePoli
     """A maintainer's label on a fork: what the trusted sweep is started with, or why it is not."""
     from ridgeline.publish.gate.fork import dispatch
 
-    applied = event.action == "labeled" and event.changed_label in policy.sweeps
+    applied = event.action == "labeled" and event.changed_label in policy.labels.sweeps
     if event.pull is None or not event.pull.fork or not applied:
         return verdict
     if hub is None:

@@ -157,10 +157,14 @@ def test_deprecation_blocks_from_its_day_on(pull: Repo) -> None:
     pull.commit("fewer")
     event = event_of(pull_event(pull))
     for since, open_ in ((datetime.date(2026, 8, 21), False), (datetime.date(2026, 8, 22), True)):
-        rules = policy(deprecated=(Deprecated("new", None, since, "superseded"),))
+        rules = policy(deprecated=(Deprecated(model_prefix="new", scenario=None, since=since, reason="superseded"),))
         gate = judge_pull(event, Repository.at(pull.root), rules, AROUND)
         assert [one.rule for one in gate.remarks] == ["P31"] and gate.open is open_
-    other = policy(deprecated=(Deprecated("new", "agentic-coding", datetime.date(2026, 1, 1), "x"),))
+    other = policy(
+        deprecated=(
+            Deprecated(model_prefix="new", scenario="agentic-coding", since=datetime.date(2026, 1, 1), reason="x"),
+        )
+    )
     assert judge_pull(event, Repository.at(pull.root), other, AROUND).remarks == ()
 
 

@@ -46,7 +46,7 @@ def test_every_recorded_canary_is_picked_again() -> None:
         if output is None:
             continue
         seen += 1
-        found = pick(output["single_node"], inferencex_policy().canary_buckets)
+        found = pick(output["single_node"], inferencex_policy().canary.buckets)
         assert ([] if found.job is None else [found.job]) == case["canary"], case["process_case"]
         kept = {name: rows for name, rows in found.remaining.items() if rows}
         assert kept == {name: rows for name, rows in case["remaining_single_node"].items() if rows}

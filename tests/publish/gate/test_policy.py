@@ -21,8 +21,8 @@ def load(folder: Path, text: str) -> None:
 
 def test_the_shipped_policy_is_inferencexs(tmp_path: Path) -> None:
     policy = inferencex_policy()
-    assert len(policy.sweeps) == 5 and len(policy.known_labels) == 13
-    assert policy.sweeps["sweep-enabled"].trimmed and not policy.sweeps["sweep-enabled"].reusable
+    assert len(policy.labels.sweeps) == 5 and len(policy.known_labels) == 13
+    assert policy.labels.sweeps["sweep-enabled"].trimmed and not policy.labels.sweeps["sweep-enabled"].reusable
     assert "Apache-2.0" in TEXT.split("\n")[1]
     load(tmp_path, TEXT)
 

@@ -37,10 +37,10 @@ def handle(event: Event, github: GitHub, policy: GatePolicy, today: datetime.dat
     comment = event.comment
     if event.kind != "issue_comment" or comment is None or event.number is None or event.action != "created":
         return Reply(None, False, ("not a new comment on a pull request",))
-    addressed, well_formed, pinned = stage_body(comment.body, policy.stage_command)
+    addressed, well_formed, pinned = stage_body(comment.body, policy.commands.stage)
     if addressed:
         return _stage(event, github, policy, well_formed, pinned, today)
-    asked, pinned = reuse_line(comment.body, policy.reuse_command)
+    asked, pinned = reuse_line(comment.body, policy.commands.reuse)
     if asked:
         return _reuse(event, github, policy, pinned)
     return Reply(None, False, ("the comment holds no command",))
@@ -48,7 +48,7 @@ def handle(event: Event, github: GitHub, policy: GatePolicy, today: datetime.dat
 
 def reply_text(reply: Reply, policy: GatePolicy) -> str:
     """The answer as a comment."""
-    word = {"reuse": policy.reuse_command, "stage": policy.stage_command}.get(reply.command or "", "")
+    word = {"reuse": policy.commands.reuse, "stage": policy.commands.stage}.get(reply.command or "", "")
     if not reply.accepted:
         reasons = "\n".join(f"- {plain(one)}" for one in reply.why)
         return f"{code(word)} is refused:\n\n{reasons}\n"
@@ -63,7 +63,7 @@ def reply_text(reply: Reply, policy: GatePolicy) -> str:
 def _reuse(event: Event, github: GitHub, policy: GatePolicy, pinned: int | None) -> Reply:
     assert event.comment is not None and event.number is not None
     if not may_reuse(event.comment, policy):
-        allowed = ", ".join(policy.associations)
+        allowed = ", ".join(policy.commands.associations)
         return Reply("reuse", False, (f"the author is {event.comment.association or 'NONE'}; {allowed} may",))
     pull = github.pull(event.number)
     if pull is None:
@@ -81,15 +81,16 @@ def _stage(
 ) -> Reply:
     assert event.comment is not None and event.number is not None
     if not well_formed:
-        usage = f"the whole comment must be `{policy.stage_command}` or `{policy.stage_command} RUN`, a run's number"
+        usage = f"the whole comment must be `{policy.commands.stage}` or `{policy.commands.stage} RUN`, a run's number"
         return Reply("stage", False, (usage,))
     permission = github.permission(event.comment.author)
-    if permission not in policy.permissions:
-        return Reply("stage", False, (f"permission is `{permission}`; {' or '.join(policy.permissions)} is needed",))
+    if permission not in policy.commands.permissions:
+        needed = " or ".join(policy.commands.permissions)
+        return Reply("stage", False, (f"permission is `{permission}`; {needed} is needed",))
     pull = github.pull(event.number)
     if pull is None:
         return Reply("stage", False, ("the pull request is not there",))
-    full = [name for name, one in policy.sweeps.items() if one.reusable]
+    full = policy.full_sweeps
     faults = [] if set(full) & set(pull.labels) else [f"no full-sweep label; put one of {', '.join(full)} on it"]
     runs = merge.candidates(pinned, pull, github, policy)
     commits, history = github.commits(pull.number), github.label_events(pull.number)

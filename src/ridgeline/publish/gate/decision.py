@@ -61,18 +61,18 @@ class Decision:
 
 def sweep_labels(labels: tuple[str, ...], policy: GatePolicy) -> tuple[str, ...]:
     """The sweep labels among `labels`, in the policy's order."""
-    return tuple(name for name in policy.sweeps if name in labels)
+    return tuple(name for name in policy.labels.sweeps if name in labels)
 
 
 def effects(labels: tuple[str, ...], policy: GatePolicy) -> frozenset[str]:
     """What the modifier labels among `labels` do."""
-    return frozenset(one.effect for name, one in policy.modifiers.items() if name in labels)
+    return frozenset(one.effect for name, one in policy.labels.modifiers.items() if name in labels)
 
 
 def reusable(labels: tuple[str, ...], policy: GatePolicy) -> bool:
     """Whether results of a sweep under these labels may be reused: a full-sweep label, and no modifier that forbids."""
-    allowed = any(policy.sweeps[name].reusable for name in sweep_labels(labels, policy))
-    return allowed and all(one.reusable for name, one in policy.modifiers.items() if name in labels)
+    allowed = any(policy.labels.sweeps[name].reusable for name in sweep_labels(labels, policy))
+    return allowed and all(one.reusable for name, one in policy.labels.modifiers.items() if name in labels)
 
 
 def decide(now: Situation, policy: GatePolicy) -> Decision:
@@ -91,7 +91,7 @@ def decide(now: Situation, policy: GatePolicy) -> Decision:
     stop = _stops(now, gate, policy)
     if stop:
         return _nothing(check, gate, stop)
-    sweep = policy.sweeps[sweep_labels(now.labels, policy)[0]]
+    sweep = policy.labels.sweeps[sweep_labels(now.labels, policy)[0]]
     asked = effects(now.labels, policy)
     return Decision(
         check=check,
@@ -111,7 +111,7 @@ def decide(now: Situation, policy: GatePolicy) -> Decision:
 
 
 def _check(now: Situation, policy: GatePolicy) -> tuple[Outcome, str]:
-    if now.action not in policy.actions:
+    if now.action not in policy.events.actions:
         return Outcome.SKIPPED, f"`{now.action}` is not looked at"
     if now.draft:
         return Outcome.SKIPPED, "the pull request is a draft"
@@ -133,7 +133,7 @@ def _gate(now: Situation, check: Outcome, policy: GatePolicy) -> Outcome:
 
 def _stops(now: Situation, gate: Outcome, policy: GatePolicy) -> str:
     """Why no sweep starts; empty when one does."""
-    if now.action not in policy.actions:
+    if now.action not in policy.events.actions:
         return f"`{now.action}` is not looked at"
     if now.draft:
         return "the pull request is a draft"
@@ -143,10 +143,10 @@ def _stops(now: Situation, gate: Outcome, policy: GatePolicy) -> str:
         return "reuse is authorised: the sweep of an earlier commit stands in"
     if now.fork:
         return "the branch lies in a fork: a maintainer starts it by applying a sweep label"
-    if policy.skip_marker in now.head_message:
-        return f"the head commit's message holds `{policy.skip_marker}`"
+    if policy.events.skip_marker in now.head_message:
+        return f"the head commit's message holds `{policy.events.skip_marker}`"
     if not sweep_labels(now.labels, policy):
-        return f"no sweep label; `{policy.recommended}` is the usual one"
+        return f"no sweep label; `{policy.labels.recommended}` is the usual one"
     return ""
 
 

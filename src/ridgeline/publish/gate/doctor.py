@@ -15,7 +15,7 @@ from ridgeline.publish.forge.event import PullRequest
 from ridgeline.publish.forge.github import GitHub, WorkflowRun
 from ridgeline.publish.gate import signoff
 from ridgeline.publish.gate.decision import sweep_labels
-from ridgeline.publish.gate.policy import GatePolicy
+from ridgeline.publish.gate.policy import GatePolicy, matches
 from ridgeline.publish.reuse import merge
 from ridgeline.publish.reuse.source import choose_for_reuse, label_faults
 from ridgeline.publish.reuse.words import authorisation
@@ -53,16 +53,16 @@ def examine(
     runs = merge.candidates(pinned, pull, github, policy)
     choice = choose_for_reuse(pinned, runs, github.artifacts, github.commits(number), policy)
     if choice.run is None:
-        again = f"take the sweep label off and put `{policy.recommended}` on"
+        again = f"take the sweep label off and put `{policy.labels.recommended}` on"
         found.append(Diagnosis("source run", False, "; ".join(choice.why), again))
     else:
         found += _source(choice.run, pull, github, policy, now)
     if asked:
         found.append(Diagnosis("authorisation", True, f"comment {asked.comment.id} by {asked.comment.author}"))
     else:
-        said = f"nobody who may wrote `{policy.reuse_command}`"
+        said = f"nobody who may wrote `{policy.commands.reuse}`"
         pin = f" {choice.run.id}" if choice.run else ""
-        found.append(Diagnosis("authorisation", False, said, f"comment `{policy.reuse_command}{pin}`"))
+        found.append(Diagnosis("authorisation", False, said, f"comment `{policy.commands.reuse}{pin}`"))
     found += _sign_off(pull, comments, policy, bot)
     found += _checks(pull, github)
     found.append(_changelog(repository, pull, policy))
@@ -94,7 +94,8 @@ def _labels(pull: PullRequest, policy: GatePolicy) -> Iterator[Diagnosis]:
     if len(on) > 1:
         faults.append(f"more than one sweep label: {', '.join(on)}")
     if faults:
-        yield Diagnosis("labels", False, "; ".join(faults), f"keep exactly one label, `{policy.recommended}` for one")
+        following = f"keep exactly one label, `{policy.labels.recommended}` for one"
+        yield Diagnosis("labels", False, "; ".join(faults), following)
     else:
         yield Diagnosis("labels", True, f"`{on[0]}`")
 
@@ -105,7 +106,7 @@ def _source(
     behind = "" if run.head_sha == pull.head_sha else f"; the head has moved since ({pull.head_sha[:12]})"
     yield Diagnosis("source run", True, f"run {run.id}, attempt {run.attempt}, of {run.head_sha[:12]}{behind}")
     artifacts = [one for one in github.artifacts(run.id) if not one.expired]
-    results = [one for one in artifacts if policy.holds_results(one.name)]
+    results = [one for one in artifacts if matches(one.name, policy.runs.results)]
     times = [time for one in results if (time := _time(one.expires_at)) is not None]
     again = "merge before, or sweep again"
     if times and min(times) <= now:

@@ -25,12 +25,12 @@ def dispatch(event: Event, now: PullRequest, permission: str, policy: GatePolicy
     then = event.pull
     assert then is not None, "the caller has checked that this is an event of a pull request"
     why = []
-    if event.action != "labeled" or event.changed_label not in policy.sweeps:
+    if event.action != "labeled" or event.changed_label not in policy.labels.sweeps:
         why.append("only a sweep label that was just applied starts this")
     if not now.fork:
         why.append("the branch does not lie in a fork; the ordinary sweep serves it")
-    if permission not in policy.permissions:
-        why.append(f"the sender's permission is `{permission}`; {' or '.join(policy.permissions)} is needed")
+    if permission not in policy.commands.permissions:
+        why.append(f"the sender's permission is `{permission}`; {' or '.join(policy.commands.permissions)} is needed")
     if now.state != "open":
         why.append("the pull request is not open")
     if now.draft:
@@ -44,7 +44,7 @@ def dispatch(event: Event, now: PullRequest, permission: str, policy: GatePolicy
         why.append("there is no trial merge; the branch conflicts with its base, or GitHub is still computing it")
     if why:
         return Dispatch(None, tuple(why))
-    sweep, asked = policy.sweeps[on[0]], effects(now.labels, policy)
+    sweep, asked = policy.labels.sweeps[on[0]], effects(now.labels, policy)
     inputs = {
         "pr-number": now.number,
         "merge-sha": now.merge_sha,

@@ -46,7 +46,7 @@ def why_private(image: Image, policy: GatePolicy) -> str | None:
     if reference.endswith((".sqsh", ".sif", ".tar")):
         return "it is a container file, not a reference"
     host = (image.host or "").partition(":")[0]
-    if host and (matches(host, policy.private_registries) or re.fullmatch(r"[0-9.]+", host)):
+    if host and (matches(host, policy.images.private_registries) or re.fullmatch(r"[0-9.]+", host)):
         return f"`{image.host}` is reached from an inside network only"
     return None
 
@@ -62,7 +62,7 @@ def why_moving(image: Image, policy: GatePolicy) -> tuple[bool, str] | None:
         return None
     words = _WORDS.split(tag)
     dated = any(_DATE.fullmatch(word) for word in words)
-    if words[0] in policy.floating_tags and not dated:
+    if words[0] in policy.images.floating_tags and not dated:
         return True, f"tag `{image.tag}` is pushed again and again"
     named = "is named by a date only" if dated else "names no release, commit or digest"
     return False, f"tag `{image.tag}` {named}"

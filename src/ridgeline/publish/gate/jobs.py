@@ -55,7 +55,7 @@ class Jobs(NamedTuple):
 def jobs_of(output: Mapping[str, Any], decision: Decision, policy: GatePolicy) -> Jobs:
     """The jobs of a selection in output shape (`changelog.output.as_object`) under a decision."""
     single, multi = output["single_node"], output["multi_node"]
-    canary, single = pick(single, policy.canary_buckets) if decision.canary else (None, dict(single))
+    canary, single = pick(single, policy.canary.buckets) if decision.canary else (None, dict(single))
     named: list[tuple[str, Iterable[Row]]] = [
         *((f"single {bucket}", single.get(bucket, ())) for bucket in FIXED_BUCKETS),
         *((f"multi {bucket}", multi.get(bucket, ())) for bucket in FIXED_BUCKETS),
@@ -93,8 +93,9 @@ def _job(family: str, row: Row, decision: Decision, policy: GatePolicy) -> Job:
         inputs |= {"isl": "0", "osl": "0", "max-model-len": "0"}
         inputs |= {"conc": row["conc"][0]} if multi else {"disagg": False}
         if not family.endswith("evals"):
-            inputs["duration"] = policy.fast_duration_s if decision.fast else row["duration"]
-            inputs["warmup-requests-per-lane"] = policy.fast_warmup if decision.fast else policy.normal_warmup
+            inputs["duration"] = policy.fast_mode.duration_s if decision.fast else row["duration"]
+            mode = policy.fast_mode if decision.fast else policy.normal_mode
+            inputs["warmup-requests-per-lane"] = mode.warmup_requests_per_lane
     return Job(row, inputs, (780 if agentic else 480) if multi else 500)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from ridgeline.publish.gate.policy_schema import POLICY
+from ridgeline.publish.gate.policy import POLICY, example
 from ridgeline.publish.gate.rule import RULES, Rule
 from ridgeline.spec.schema import Kind, Table
 
@@ -43,9 +43,6 @@ def index() -> str:
 
 def policy() -> str:
     """The fields of a policy file, and InferenceX's as the example."""
-    from importlib.resources import files
-
-    example = (files("ridgeline.publish.gate") / "data" / "inferencex.yaml").read_text(encoding="utf-8")
     parts = [
         "# The gate's policy file",
         "<!-- Written by `make docs`; a test holds it equal to the checker's tables. -->",
@@ -58,7 +55,7 @@ def policy() -> str:
             for field in table.fields.values()
         ]
         parts += [f"## {table.name}", "| key | value | required | |\n|---|---|---|---|\n" + "\n".join(rows)]
-    return "\n\n".join([*parts, "## Example", f"```yaml\n{example}```"]) + "\n"
+    return "\n\n".join([*parts, "## Example", f"```yaml\n{example().decode()}```"]) + "\n"
 
 
 def _tables(table: Table) -> Iterator[Table]:

@@ -151,10 +151,10 @@ def _executed(facts: Facts, policy: GatePolicy) -> _Answer:
         done = [
             job.name.lower()
             for job in facts.jobs.get(commit, ())
-            if job.conclusion == "success" and job.steps and not matches(job.name.lower(), rules.aggregators)
+            if job.conclusion == "success" and job.steps and not matches(job.name.lower(), rules.jobs.aggregators)
         ]
-        evals = [name for name in done if matches(name, rules.eval_jobs)]
-        measured = [name for name in done if matches(name, rules.throughput_jobs) and name not in evals]
+        evals = [name for name in done if matches(name, rules.jobs.evals)]
+        measured = [name for name in done if matches(name, rules.jobs.throughput) and name not in evals]
         if evals and measured:
             return State.YES, f"{commit[:12]}: {len(measured)} measuring and {len(evals)} evaluating jobs succeeded"
     return State.NO, "no commit of the pull request has both a measuring and an evaluating job that really ran"
@@ -168,10 +168,10 @@ def _evaluated(facts: Facts, policy: GatePolicy) -> _Answer:
     images = {entry.image for entry in facts.changed.values()}
     for row in facts.evals:
         task, score, image = str(row.get("task")), row.get("score"), row.get("image")
-        bar = policy.sign_off.eval_bar.get(task)
+        bar = policy.sign_off.eval_bar.of(row.get("infmax_model_prefix") or row.get("model_prefix"), task)
         if not isinstance(score, (int, float)):
             return State.NO, f"{task} has no score"
-        if bar is not None and score < bar:
+        if score < bar:
             return State.NO, f"{task} is {score:g}, below {bar:g}"
         if images and image not in images:
             return State.NO, f"{task} was evaluated with `{image}`, which is no image of the changed configs"
@@ -196,7 +196,7 @@ def _authorised(facts: Facts, policy: GatePolicy) -> _Answer:
         return State.HUMAN, "comments were not looked at"
     found = authorisation(facts.comments, policy)
     if found is None:
-        return State.NO, f"no `{policy.reuse_command}` by somebody who may"
+        return State.NO, f"no `{policy.commands.reuse}` by somebody who may"
     return State.YES, f"comment {found.comment.id} by {found.comment.author}"
 
 

@@ -52,7 +52,7 @@ def on_pull_request(pull: PullRequest, action: str, github: GitHub, policy: Gate
         return Reuse(False, False, "; ".join(faults), pull=pull.number)
     asked = authorisation(github.comments(pull.number), policy)
     if asked is None:
-        return Reuse(False, False, f"nobody who may wrote `{policy.reuse_command}`", pull=pull.number)
+        return Reuse(False, False, f"nobody who may wrote `{policy.commands.reuse}`", pull=pull.number)
     return Reuse(False, True, f"authorised by comment {asked.comment.id}", pull=pull.number, head_sha=pull.head_sha)
 
 
@@ -86,6 +86,6 @@ def on_push(commit: str, github: GitHub, policy: GatePolicy) -> Reuse:
 def candidates(pinned: int | None, pull: PullRequest, github: GitHub, policy: GatePolicy) -> Sequence[WorkflowRun]:
     """The pinned run, or all completed ones of the branch, newest first."""
     if pinned is None:
-        return github.runs(pull.head_ref, policy.workflow)
+        return github.runs(pull.head_ref, policy.runs.workflow)
     run = github.run(pinned)
     return [] if run is None else [run]

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from ridgeline.publish.forge.event import PullRequest
 from ridgeline.publish.forge.github import Artifact, LabelEvent, WorkflowRun
-from ridgeline.publish.gate.decision import reusable
-from ridgeline.publish.gate.policy import GatePolicy
+from ridgeline.publish.gate.policy import GatePolicy, matches
 
 FINISHED = ("success", "failure", "cancelled")
 Artifacts = Callable[[int], Sequence[Artifact]]
@@ -28,12 +27,11 @@ def label_faults(pull: PullRequest, policy: GatePolicy) -> list[str]:
     """Why results of this pull request may not be reused, as far as its labels go."""
     faults = [
         f"label `{name}` makes a sweep that is not reused; take it off and sweep again"
-        for name, one in policy.modifiers.items()
+        for name, one in policy.labels.modifiers.items()
         if name in pull.labels and not one.reusable
     ]
-    full = [name for name, one in policy.sweeps.items() if one.reusable]
-    if not any(name in pull.labels for name in full):
-        faults.append(f"no full-sweep label; put one of {', '.join(full)} on it")
+    if not set(policy.full_sweeps) & set(pull.labels):
+        faults.append(f"no full-sweep label; put one of {', '.join(policy.full_sweeps)} on it")
     return faults
 
 
@@ -80,8 +78,8 @@ def stage_faults(
         faults.append(f"its commit {run.head_sha[:12]} is not part of the pull request")
     if not labelled_full_at(run.created_at, history, policy):
         faults.append(f"no full-sweep label was on the pull request when it started ({run.created_at})")
-    if not any(one.name == policy.metadata_artifact and not one.expired for one in artifacts):
-        faults.append(f"artifact `{policy.metadata_artifact}` is missing or expired")
+    if not any(one.name == policy.runs.metadata and not one.expired for one in artifacts):
+        faults.append(f"artifact `{policy.runs.metadata}` is missing or expired")
     return faults + _artifact_faults(artifacts, policy)
 
 
@@ -108,14 +106,9 @@ def labelled_full_at(moment: str, history: Sequence[LabelEvent], policy: GatePol
     for event in sorted(history, key=lambda one: one.at):
         if event.at > moment:
             break
-        if event.label in policy.sweeps and policy.sweeps[event.label].reusable:
+        if event.label in policy.full_sweeps:
             (on.add if event.action == "labeled" else on.discard)(event.label)
     return bool(on)
-
-
-def labels_allow(pull: PullRequest, policy: GatePolicy) -> bool:
-    """Whether a push to this pull request may leave out its sweep."""
-    return reusable(pull.labels, policy)
 
 
 def _choose(
@@ -133,8 +126,8 @@ def _choose(
 
 
 def _run_faults(run: WorkflowRun, policy: GatePolicy, conclusions: Sequence[str]) -> Iterable[str]:
-    if run.path != policy.workflow:
-        yield f"it is of workflow `{run.path}`, not of `{policy.workflow}`"
+    if run.path != policy.runs.workflow:
+        yield f"it is of workflow `{run.path}`, not of `{policy.runs.workflow}`"
     if run.event != "pull_request":
         yield f"it was started by `{run.event}`, not by a pull request"
     if run.status != "completed":
@@ -144,7 +137,7 @@ def _run_faults(run: WorkflowRun, policy: GatePolicy, conclusions: Sequence[str]
 
 
 def _artifact_faults(artifacts: Sequence[Artifact], policy: GatePolicy) -> list[str]:
-    results = [one for one in artifacts if policy.holds_results(one.name)]
+    results = [one for one in artifacts if matches(one.name, policy.runs.results)]
     if not results:
         return ["it has no result artifacts"]
     if all(one.expired for one in results):

@@ -44,14 +44,14 @@ def stage_body(body: str, command: str) -> tuple[bool, bool, int | None]:
 
 def may_reuse(comment: Comment, policy: GatePolicy) -> bool:
     """Whether GitHub's word for the author's belonging allows it."""
-    return comment.association in policy.associations
+    return comment.association in policy.commands.associations
 
 
 def authorisation(comments: Iterable[Comment], policy: GatePolicy) -> Asked | None:
     """The newest comment by somebody who may that holds the command."""
     for comment in newest_first(comments):
         if may_reuse(comment, policy):
-            asked, run = reuse_line(comment.body, policy.reuse_command)
+            asked, run = reuse_line(comment.body, policy.commands.reuse)
             if asked:
                 return Asked(run, comment)
     return None

@@ -100,14 +100,14 @@ def two_languages(title: str, body: str, author: str, policy: GatePolicy) -> Ite
 
 def twins(change: Change, policy: GatePolicy) -> Iterator[Remark]:
     """P41 for pages of the policy's list."""
-    language = policy.language
-    if not language.suffix:
+    rule = policy.language.twins
+    if rule is None:
         return
-    for file in change.matching(language.pages):
+    for file in change.matching(rule.pages):
         path = PurePosixPath(file.path)
-        if matches(file.path, language.exempt_pages) or path.stem.endswith(language.suffix):
+        if matches(file.path, rule.exempt) or path.stem.endswith(rule.suffix):
             continue
-        name = str(path.with_name(f"{path.stem}{language.suffix}{path.suffix}"))
+        name = str(path.with_name(f"{path.stem}{rule.suffix}{path.suffix}"))
         twin = change.files.get(name)
         if twin is None or twin.after is None:
             yield remark("P41", f"changed without `{name}`", Where(file.path))

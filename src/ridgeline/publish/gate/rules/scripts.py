@@ -14,7 +14,7 @@ from tree_sitter import Node
 
 from ridgeline.core.where import Where
 from ridgeline.publish.gate.change import Change, ChangedFile
-from ridgeline.publish.gate.policy import GatePolicy, matches
+from ridgeline.publish.gate.policy import GatePolicy
 from ridgeline.publish.gate.rule import Remark, remark
 from ridgeline.publish.gate.rules import shell
 
@@ -177,7 +177,3 @@ def patches(change: Change, policy: GatePolicy, found: list[Script], number: int
     missing = f"`{waiver}` is added but the description does not link it" if added else f"`{waiver}` is not added"
     for place in patched(change, policy, found):
         yield remark("P21", f"{place.how}, and {missing}", place.where)
-
-
-def is_script(path: str, policy: GatePolicy) -> bool:
-    return matches(path, policy.paths.scripts)
