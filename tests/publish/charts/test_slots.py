@@ -19,8 +19,11 @@ def test_slots_do_not_depend_on_the_order_and_are_distinct_up_to_ten(keys: list[
     given_slots = slots.assign([keys])
     assert given_slots == slots.assign([list(reversed(keys))])
     assert set(given_slots) == set(keys)
-    assert all(1 <= slot <= slots.SLOTS for slot in given_slots.values())
-    assert len(set(given_slots.values())) == min(len(set(keys)), slots.SLOTS)
+    colours = {slots.colour_of(look) for look in given_slots.values()}
+    assert all(1 <= colour <= slots.SLOTS for colour in colours)
+    assert len(colours) == min(len(set(keys)), slots.SLOTS)
+    looks = {(slots.colour_of(look), slots.shape_of(look)) for look in given_slots.values()}
+    assert len(looks) == len(set(keys))  # colour and shape together tell all of them apart
 
 
 @given(CHARTS)
@@ -30,7 +33,8 @@ def test_what_is_seen_together_never_shares_a_slot_needlessly(charts: list[list[
     neighbours = {key: set().union(*(chart for chart in charts if key in chart)) for key in given_slots}
     for chart in charts:
         if all(len(neighbours[key]) <= slots.SLOTS for key in chart):
-            assert len({given_slots[key] for key in chart}) == len(set(chart))
+            assert len({slots.colour_of(given_slots[key]) for key in chart}) == len(set(chart))
+        assert len({given_slots[key] for key in chart}) == len(set(chart))
 
 
 @given(KEYS)
@@ -63,3 +67,8 @@ def test_measured_series_come_first() -> None:
     points, _ = sample.every_state()
     sources = [series.source for series in slots.shown(points)]
     assert sources == sorted(sources, key=lambda text: list(Source).index(Source(text)))
+
+
+def test_every_colour_comes_with_every_shape_before_a_look_repeats() -> None:
+    looks = [(slots.colour_of(look), slots.shape_of(look)) for look in range(1, 101)]
+    assert len(set(looks)) == 100 and looks[:10] == [(n, n) for n in range(1, 11)]

@@ -146,7 +146,7 @@ def _line(series: Mapping[str, Any], spots: Sequence[Spot]) -> list[str]:
 
 def _mark(series: Mapping[str, Any], at: Spot, r: float, validity: str, kind: str) -> str:
     x, y = at
-    corners = _shapes()[(series["slot"] - 1) % len(_shapes())]["corners"]
+    corners = _shapes()[(series["shape"] - 1) % len(_shapes())]["corners"]
     if corners is None:
         d = f"M{x - r:.2f},{y:.2f}a{r},{r} 0 1 0 {2 * r},0a{r},{r} 0 1 0 {-2 * r},0Z"
     else:

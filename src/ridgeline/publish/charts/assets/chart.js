@@ -128,8 +128,8 @@ export function plot(host, scene, handlers) {
 
   function mark(parent, p, r) {
     const s = series[p.s], [px, py] = at(p);
-    const ring = p.near ? el('path', { d: markPath(s.slot, px, py, r + 2.6), fill: 'none', stroke: `var(--s${s.slot})` }) : null;
-    parent.append(el('g', { class: `pt ${p.on ? 'on' : p.degraded ? 'degraded' : p.near ? 'near' : 'dominated'}`, 'data-i': p.i }, ring, markNodes(s.slot, px, py, p.degraded ? 4.4 : r, { source: s.source, degraded: p.degraded, overlay: s.overlay })));
+    const ring = p.near ? el('path', { d: markPath(s.shape, px, py, r + 2.6), fill: 'none', stroke: `var(--s${s.slot})` }) : null;
+    parent.append(el('g', { class: `pt ${p.on ? 'on' : p.degraded ? 'degraded' : p.near ? 'near' : 'dominated'}`, 'data-i': p.i }, ring, markNodes(s, px, py, p.degraded ? 4.4 : r, { source: s.source, degraded: p.degraded, overlay: s.overlay })));
   }
 
   /* names beside the lines, with the word for what was not measured; on a narrow plot only that word, once a kind */
@@ -173,7 +173,7 @@ export function plot(host, scene, handlers) {
     one(`.pt[data-i="${i}"]`, svg)?.classList.add('hot');
     const [px, py] = at(p), s = series[p.s];
     over.append(...ladder(p), el('path', { d: `M${px},${py}V${bottom}M${px},${py}H${M.l}`, class: 'cross' }), pill(px, bottom + 15, number(p.x), 'middle'), pill(M.l - 4, py, number(p.y), 'end'),
-      el('path', { d: markPath(s.slot, px, py, 9), class: 'ring', stroke: p.degraded ? 'var(--bad)' : `var(--s${s.slot})` }));
+      el('path', { d: markPath(s.shape, px, py, 9), class: 'ring', stroke: p.degraded ? 'var(--bad)' : `var(--s${s.slot})` }));
     tip.classList.toggle('on', glance);
     if (!glance) return true;
     tip.replaceChildren(...scene.tip(i));

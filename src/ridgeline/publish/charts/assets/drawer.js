@@ -79,7 +79,7 @@ function spark(point, { ladder, series, measures }, key) {
     el('line', { x1: 0, x2: W, y1: floor + 4, y2: floor + 4, class: 'axis' }), el('path', { d: rungs.length ? `M${rungs.map(p => `${px(p)},${py(p)}`).join('L')}` : '', class: 'spark', stroke: `var(--s${series.slot})` }));
   rungs.forEach((p, i) => {
     const me = p === point;
-    svg.append(el('path', { d: markPath(series.slot, px(p), py(p), me ? 5 : 2.4), fill: me ? `var(--s${series.slot})` : 'var(--surface)', stroke: `var(--s${series.slot})` }));
+    svg.append(el('path', { d: markPath(series.shape, px(p), py(p), me ? 5 : 2.4), fill: me ? `var(--s${series.slot})` : 'var(--surface)', stroke: `var(--s${series.slot})` }));
     if (me || ((i === 0 || i === rungs.length - 1) && Math.abs(px(p) - px(point)) > 40)) svg.append(el('text', { x: px(p), y: 65, 'text-anchor': i === 0 ? 'start' : i === rungs.length - 1 ? 'end' : 'middle', class: me ? 'me' : '' }, `c${p.c}`));
   });
   return el('div', {}, el('p', { class: 'spark-title' }, el('span', { title: m.label }, m.name), el('b', {}, point.v[key] == null ? 'not measured' : number(point.v[key]))), svg);

@@ -17,6 +17,7 @@ import { light, table } from './table.js';
 import { absent, badge, cautionBadge, direction, plural, shortName, sourceBadge, validityBadge, why } from './words.js';
 
 const unique = list => [...new Set(list)];
+const KEY = { slot: 'key', shape: 1 }; // the mark that the key below the plot explains states with
 const EVERY = 'all', ROWS = 300; // rows of the table until all are asked for
 /* A series that may lead, be a best or a ratio: measured, and not laid over. */
 const counts = s => s.source === 'measured' && !s.overlay;
@@ -288,14 +289,14 @@ function strip() {
 /* ── The key: only forms that occur ── */
 function key() {
   const { shown } = now, has = test => shown.some(test), glyph = (...nodes) => el('svg', { width: 24, height: 14, viewBox: '0 0 24 14', 'aria-hidden': 'true' }, nodes);
-  const line = dash => el('path', { d: 'M1,7H23', class: 'key-line', 'stroke-dasharray': dash }), dot = options => markNodes('key', 12, 7, 4.4, options);
+  const line = dash => el('path', { d: 'M1,7H23', class: 'key-line', 'stroke-dasharray': dash }), dot = options => markNodes(KEY, 12, 7, 4.4, options);
   const items = [has(p => p.state === 'on' && counts(series[p.s])) && [glyph(line(null), dot({})), 'on the frontier'],
     has(p => series[p.s].overlay) && [glyph(line('5 3'), dot({ overlay: 'x' })), 'unofficial run'],
     has(p => p.source === 'emulated') && [glyph(line('0.5 4.5'), dot({ source: 'emulated' })), 'emulated'],
     has(p => p.source === 'predicted') && [glyph(line('0.5 4.5'), dot({ source: 'predicted' })), 'predicted'],
-    has(p => p.state === 'near') && [glyph(el('path', { class: 'key-ring', d: 'M6,7a6,6 0 1 0 12,0a6,6 0 1 0-12,0Z' }), markNodes('key', 12, 7, 3.4)), 'within noise of it'],
-    has(p => p.state === 'dominated') && [glyph(el('g', { class: 'pt dominated' }, markNodes('key', 12, 7, 3.6))), 'dominated'],
-    has(p => p.state === 'degraded') && [glyph(markNodes('key', 12, 7, 4, { degraded: true })), 'degraded, not joined']].filter(Boolean);
+    has(p => p.state === 'near') && [glyph(el('path', { class: 'key-ring', d: 'M6,7a6,6 0 1 0 12,0a6,6 0 1 0-12,0Z' }), markNodes(KEY, 12, 7, 3.4)), 'within noise of it'],
+    has(p => p.state === 'dominated') && [glyph(el('g', { class: 'pt dominated' }, markNodes(KEY, 12, 7, 3.6))), 'dominated'],
+    has(p => p.state === 'degraded') && [glyph(markNodes(KEY, 12, 7, 4, { degraded: true })), 'degraded, not joined']].filter(Boolean);
   one('#key').replaceChildren(...items.map(([mark, text]) => el('span', {}, mark, text)));
 }
 
