@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -263,6 +264,7 @@ STATES = st.fixed_dictionaries(
             st.text(min_size=1, max_size=8).filter(lambda t: "\0" not in t and t.isprintable()), max_size=3
         ),
         "run": st.text(max_size=10).filter(str.isprintable),
+        "box": st.sampled_from([None, {"x": [0, 12.5], "y": [0.001, 20000]}, {"x": [1, 1], "y": [-3, 4e5]}]),
     },
 )
 
@@ -295,6 +297,45 @@ def test_the_drawer_answers_why_and_how(show: Any) -> None:
     until(page, "document.querySelector('#drawer').textContent.includes('Run this point again')")
     text = page.inner_text("#drawer")
     assert "Dominated by" in text and "Show it →" in text and "ridgeline sweep benchmarks/sample.yaml" in text
+
+
+def test_a_box_on_the_plot_chooses_rows_and_stands_in_the_address(show: Any) -> None:
+    page = show("states")
+    rows, every = "document.querySelectorAll('#points tbody tr').length", "document.querySelectorAll('.pt').length"
+    before = page.evaluate(rows)
+    box = page.locator("#plot svg").bounding_box()
+    left, right, top, bottom = box["x"] + 66, box["x"] + box["width"] - 90, box["y"] + 44, box["y"] + box["height"] - 60
+    page.mouse.move(left + 2, top + 2)
+    page.mouse.down()
+    page.mouse.move((left + right) / 2, bottom - 2, steps=4)
+    page.mouse.up()
+    assert 0 < page.evaluate(rows) < before and "box=" in page.url
+    assert page.locator("body.drawer-open").count() == 0  # the end of a drag opens no point
+    inside = page.evaluate(rows)
+    page.reload()
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate(rows) == inside and page.evaluate(every) >= before
+    page.locator("#unbox").click()
+    assert page.evaluate(rows) == before and "box=" not in page.url
+
+
+def test_the_picture_is_saved_with_its_question_and_what_was_not_measured(show: Any) -> None:
+    page = show("states")
+    with page.expect_download() as vector:
+        page.locator("[data-picture=svg]").click()
+    text = Path(vector.value.path()).read_text("utf-8")
+    tree = ElementTree.fromstring(text)
+    said = "".join(tree.itertext())
+    assert "Ridgeline, data " in said and "no GPU took part" in said and "tok/s/user" in said
+    assert "var(" not in text and "oklch" not in text and "color-mix" not in text  # every viewer knows the colours
+    marks = [node for node in tree.iter() if node.get("data-i")]
+    assert len(marks) == page.evaluate("document.querySelectorAll('#plot .pt').length") > 0
+    with page.expect_download() as raster:
+        page.locator("[data-picture=png]").click()
+    data = Path(raster.value.path()).read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    width = int.from_bytes(data[16:20], "big")
+    assert width == 2 * round(float(tree.get("width") or 0))
 
 
 def test_a_laid_over_run_is_unmistakable(show: Any) -> None:

@@ -1,16 +1,20 @@
-"""The verdict as the Markdown of one comment. Every text of others goes through `text`, so nothing in it acts."""
+"""The verdict as the Markdown of one comment. Every text of others goes through `text`, so nothing in it acts.
+
+Short by intent: what runs in a line or two, one table of what is to be mended with links to the lines, the rest folded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from urllib.parse import urlsplit
+from collections.abc import Sequence
+from urllib.parse import quote, urlsplit
 
+from ridgeline.core.where import Where
 from ridgeline.publish.gate.fork import Dispatch
 from ridgeline.publish.gate.performance import Performance
 from ridgeline.publish.gate.rule import RULES, Remark, Severity
 from ridgeline.publish.gate.signoff import SignOff, State
 from ridgeline.publish.gate.signoff import marker as sign_off_marker
-from ridgeline.publish.gate.text import code, plain
+from ridgeline.publish.gate.text import code, markup, plain
 from ridgeline.publish.gate.verdict import Gate
 
 MARKER = "<!-- ridgeline-gate -->"
@@ -20,18 +24,19 @@ LONGEST = 60_000  # GitHub takes 65,536 characters
 _MARKS = {State.YES: "yes", State.NOT_APPLICABLE: "n/a", State.HUMAN: "**human**", State.NO: "**no**"}
 
 
-def gate_comment(gate: Gate) -> str:
-    """The gate's comment. Kept under GitHub's limit: what does not fit is counted, and is in the JSON."""
+def gate_comment(gate: Gate, server: str = "https://github.com") -> str:
+    """The gate's comment. `server`: where the repository is shown, for links to lines. Kept under GitHub's limit: what
+    does not fit is counted, and is in the JSON."""
     blocking = sum(one.severity is Severity.BLOCKING for one in gate.remarks)
-    title = "open" if gate.open else f"shut: {_count(blocking, 'blocking remark')}"
-    parts = [f"{MARKER}\n## Benchmark gate: {title}", _commit(gate), _runs(gate), _remarks(gate.remarks)]
+    title = "open" if gate.open else f"shut, {blocking} to mend"
+    files = f"{server}/{gate.repository}/blob/{gate.head}/"
+    parts = [f"{MARKER}\n## Benchmark gate: {title}", _runs(gate), _remarks(gate.remarks, files)]
     if gate.fork is not None:
         parts.append(_fork(gate.fork))
-    if gate.unlooked:
-        lines = [f"- {plain(part)}: {plain(why)}" for part, why in gate.unlooked.items()]
-        parts.append("### Not looked at\n\n" + "\n".join(lines))
+    parts += [_cells(gate), _not_proven(gate, files)]
     if gate.sign_off:
-        parts.append(_sign_off(gate.sign_off))
+        parts.append(_folded_sign_off(gate.sign_off))
+    parts.append(_footer(gate))
     if gate.performance:
         parts.append(_performance(gate.performance))
     return _cut([part for part in parts if part])
@@ -39,14 +44,9 @@ def gate_comment(gate: Gate) -> str:
 
 def sign_off_comment(sign_off: SignOff) -> str:
     """The one comment of a head commit by which its status is decided."""
-    return f"{sign_off_marker(sign_off.head)}\n{_sign_off(sign_off)}\n"
-
-
-def _commit(gate: Gate) -> str:
-    entries = f"{_count(gate.additions, 'changelog entry', 'changelog entries')} added"
-    if gate.corrections:
-        entries = f"{_count(gate.corrections, 'link')} corrected"
-    return f"Commit {code(gate.head[:12])} against {code(gate.base[:12])}; {entries}."
+    by = f" by {code(sign_off.signer)}" if sign_off.signer else ""
+    title = f"### Sign-off of {code(sign_off.head[:12])}{by}: **{sign_off.verdict}**"
+    return f"{sign_off_marker(sign_off.head)}\n{title}\n\n{_answers(sign_off)}\n"
 
 
 def _runs(gate: Gate) -> str:
@@ -54,70 +54,79 @@ def _runs(gate: Gate) -> str:
     if not decision.runs:
         lines = [f"No sweep starts: {plain(decision.why)}."]
     else:
-        kind = "lowest concurrency of each recipe" if decision.trimmed else "all selected points"
+        kind = "the lowest concurrency of each recipe" if decision.trimmed else "all selected points"
         notes = [kind, *(["fail-fast"] if decision.fail_fast else []), *(["short profile"] if decision.fast else [])]
         lines = [f"A sweep starts ({plain(decision.why)}): {', '.join(notes)}."]
     if gate.jobs is not None and gate.hours is not None:
         measured = sum(one.measured for one in gate.cells)
         evaluated = sum(one.evaluated for one in gate.cells)
         what = f"{_count(measured, 'cell')} measured, {evaluated} evaluated, {_count(gate.jobs.total, 'job')}"
-        lines.append(f"Selected: {what}, about {gate.hours.total:.1f} GPU-hours.")
-        if gate.priority is not None:
-            lines.append(f"Highest priority: {gate.priority}.")
+        priority = f", priority {gate.priority}" if gate.priority is not None else ""
+        lines.append(f"Selected: {what}, about {gate.hours.total:.1f} GPU-hours{priority}.")
         if gate.jobs.canary is not None:
             row = gate.jobs.canary.row
             lines.append(f"Canary: {code(str(row.get('exp-name')))} at concurrency {row.get('conc')}.")
         if gate.jobs.never:
             lines.append(f"**{_count(len(gate.jobs.never), 'row')} never run:** no job family takes their lengths.")
-    text = "### What runs\n\n" + "  \n".join(lines)
-    if gate.cells:
-        names = [f"- {code(one.cell.name)} ({_does(one.measured, one.evaluated)})" for one in gate.cells[:MOST_CELLS]]
-        rest = len(gate.cells) - MOST_CELLS
-        names += [f"- and {rest} more"] if rest > 0 else []
-        text += f"\n\n<details><summary>{_count(len(gate.cells), 'cell')}</summary>\n\n" + "\n".join(names)
-        text += "\n\n</details>"
-    return text
+    return " ".join(lines)
+
+
+def _cells(gate: Gate) -> str:
+    if not gate.cells:
+        return ""
+    names = [f"- {code(one.cell.name)} ({_does(one.measured, one.evaluated)})" for one in gate.cells[:MOST_CELLS]]
+    rest = len(gate.cells) - MOST_CELLS
+    return _folded(_count(len(gate.cells), "cell"), "\n".join([*names, *([f"- and {rest} more"] if rest > 0 else [])]))
 
 
 def _does(measured: bool, evaluated: bool) -> str:
     return "measured, evaluated" if measured and evaluated else "measured" if measured else "evaluated"
 
 
-def _remarks(remarks: Iterable[Remark]) -> str:
-    ordered = sorted(remarks, key=_order)
-    if not ordered:
-        return "### Remarks\n\nNone."
-    told = [one for one in ordered if one.severity is not Severity.UNKNOWN]
-    unknown = [one for one in ordered if one.severity is Severity.UNKNOWN]
-    text = "### Remarks\n\n" + (_listed(told) if told else "None.")
-    if unknown:
-        heading = _count(len(unknown), "thing is", "things are")
-        text += f"\n\n<details><summary>{heading} not known</summary>\n\n{_listed(unknown)}\n\n</details>"
-    return text
+def _remarks(remarks: Sequence[Remark], files: str) -> str:
+    if not remarks:
+        return "Nothing to mend."
+    return _table(remarks, files)
 
 
-def _listed(remarks: list[Remark]) -> str:
-    lines = [_remark(one) for one in remarks[:MOST_REMARKS]]
+def _not_proven(gate: Gate, files: str) -> str:
+    """What nothing known decides, and what nobody looked at. Neither is a fault, and neither is a pass."""
+    lines = [f"- {plain(part)}: {plain(why)}" for part, why in gate.unlooked.items()]
+    if not gate.not_proven:
+        return "Not looked at:\n\n" + "\n".join(lines) if lines else ""
+    table = _table(gate.not_proven, files)
+    more = "\n\nNot looked at:\n\n" + "\n".join(lines) if lines else ""
+    return _folded(f"{len(gate.not_proven)} not proven here (no fault, no pass)", table + more)
+
+
+def _table(remarks: Sequence[Remark], files: str) -> str:
+    rows = ["| | rule | where | what, and what to do |", "|---|---|---|---|"]
+    for one in sorted(remarks, key=_order)[:MOST_REMARKS]:
+        what = [plain(one.message, table=True)]
+        what += [plain(one.arithmetic, table=True)] if one.arithmetic else []
+        what += [f"**To do:** {plain(one.hint, table=True)}"] if one.hint else []
+        if one.subjects:
+            more = f" and {len(one.subjects) - 1} more" if len(one.subjects) > 1 else ""
+            what.append(f"{code(one.subjects[0], table=True)}{more}")
+        name = f" {RULES[one.rule].name}" if one.rule in RULES else ""
+        place = _place(one.where, files) if one.where else ""
+        rows.append(f"| {one.severity.value} | {plain(one.rule, table=True)}{name} | {place} | {'<br>'.join(what)} |")
     if len(remarks) > MOST_REMARKS:
-        lines.append(f"- and {len(remarks) - MOST_REMARKS} more; the JSON verdict has all of them")
-    return "\n".join(lines)
+        rows.append(f"\n{len(remarks) - MOST_REMARKS} more are in the JSON verdict.")
+    return "\n".join(rows)
+
+
+def _place(where: Where, files: str) -> str:
+    """A file's last part, linked to its line at the head; other places as they are."""
+    if not where.line:
+        return code(where.file, table=True)
+    shown = code(f"{where.file.rsplit('/', 1)[-1]}:{where.line}", table=True)
+    return f"[{shown}](<{files}{quote(where.file)}#L{where.line}>)"
 
 
 def _order(one: Remark) -> tuple[int, bool, str, int]:
     place = one.where
     return one.severity.rank, place is None, place.file if place else "", place.line if place else 0
-
-
-def _remark(one: Remark) -> str:
-    name = f" {RULES[one.rule].name}" if one.rule in RULES else ""
-    place = f" {code(str(one.where))}" if one.where else ""
-    lines = [f"- **{one.severity.value}** {plain(one.rule)}{name}{place}: {plain(one.message)}"]
-    lines += [f"  - {plain(one.arithmetic)}"] if one.arithmetic else []
-    lines += [f"  - to do: {plain(one.hint)}"] if one.hint else []
-    if one.subjects:
-        more = f" and {len(one.subjects) - 1} more" if len(one.subjects) > 1 else ""
-        lines.append(f"  - {code(one.subjects[0])}{more}")
-    return "\n".join(lines)
 
 
 def _fork(fork: Dispatch) -> str:
@@ -126,14 +135,33 @@ def _fork(fork: Dispatch) -> str:
     return "### Fork\n\nNo trusted sweep starts:\n\n" + "\n".join(f"- {plain(one)}" for one in fork.why)
 
 
-def _sign_off(sign_off: SignOff) -> str:
-    by = f" by {code(sign_off.signer)}" if sign_off.signer else ""
-    lines = [f"### Sign-off of {code(sign_off.head[:12])}{by}: **{sign_off.verdict}**", ""]
-    lines += [
-        f"- {answer.number}. {answer.question}: {_MARKS[answer.state]}. {plain(answer.evidence)}"
-        for answer in sign_off.answers
+def _folded_sign_off(sign_off: SignOff) -> str:
+    states = [answer.state for answer in sign_off.answers]
+    count = f"{states.count(State.NO)} no, {states.count(State.HUMAN)} for a human"
+    who = f"by {markup(sign_off.signer)}: <b>{sign_off.verdict}</b>" if sign_off.signer else "nobody has signed yet"
+    return _folded(f"Sign-off of this commit, {who} ({count})", _answers(sign_off))
+
+
+def _answers(sign_off: SignOff) -> str:
+    rows = ["| | question | answer | evidence |", "|---|---|---|---|"]
+    rows += [
+        f"| {one.number} | {one.question} | {_MARKS[one.state]} | {plain(one.evidence, table=True)} |"
+        for one in sign_off.answers
     ]
-    return "\n".join(lines)
+    return "\n".join(rows)
+
+
+def _footer(gate: Gate) -> str:
+    entries = f"{_count(gate.additions, 'changelog entry', 'changelog entries')} added"
+    if gate.corrections:
+        entries = f"{_count(gate.corrections, 'link')} corrected"
+    explain = " `ridgeline pr rules ID` explains a rule." if gate.remarks else ""
+    return f"Commit {code(gate.head[:12])} against {code(gate.base[:12])}, {entries}.{explain}"
+
+
+def _folded(summary: str, body: str) -> str:
+    """`summary` is HTML: text of others in it has gone through `markup`."""
+    return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
 
 
 def _performance(performance: Performance) -> str:
@@ -147,7 +175,7 @@ def _performance(performance: Performance) -> str:
         for one in performance.matched[:MOST_CELLS]:
             change = "" if one.change is None else f"{one.change:+.1%}"
             values = [_value(value, one.unit) for value in (one.before, one.after)]
-            cells = [code(one.name).replace("|", "\\|"), *values, change, plain(one.verdict)]
+            cells = [code(one.name, table=True), *values, change, plain(one.verdict, table=True)]
             lines.append(f"| {' | '.join(cells)} |")
     if performance.unmatched:
         lines += ["", f"{_count(len(performance.unmatched), 'cell')} without a counterpart."]

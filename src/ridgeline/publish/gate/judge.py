@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from ridgeline.core.cell import Cell
 from ridgeline.core.errors import InputError, Problem, RidgelineError
@@ -35,7 +35,7 @@ from ridgeline.publish.gate.jobs import Jobs, jobs_of
 from ridgeline.publish.gate.owners import Owners
 from ridgeline.publish.gate.performance import Performance
 from ridgeline.publish.gate.policy import GatePolicy
-from ridgeline.publish.gate.rule import Remark, of_problem, remark
+from ridgeline.publish.gate.rule import Remark, Severity, of_problem, remark
 from ridgeline.publish.gate.rules import changelog, configs, language, scripts
 from ridgeline.publish.gate.verdict import Gate
 from ridgeline.spec.config import Entry
@@ -139,7 +139,7 @@ def judge_pull(event: Event, repository: Repository, policy: GatePolicy, around:
         base=base,
         head=head,
         decision=decision,
-        remarks=tuple(sorted(remarks, key=lambda one: one.severity.rank)),
+        **_split(remarks),
         additions=len(additions),
         corrections=len(log.corrections) if log else 0,
         cells=gate.cells,
@@ -181,7 +181,7 @@ def judge_push(event: Event, repository: Repository, policy: GatePolicy, around:
         base=base,
         head=head,
         decision=decision,
-        remarks=tuple(remarks),
+        **_split(remarks),
         additions=len(additions),
         cells=selected.cells,
         hours=cells_.gpu_hours(selected.cells) if selected.jobs else None,
@@ -189,6 +189,18 @@ def judge_push(event: Event, repository: Repository, policy: GatePolicy, around:
         priority=str(max(scores)) if scores else None,
         unlooked=dict(around.missing),
     )
+
+
+class _Said(TypedDict):
+    remarks: tuple[Remark, ...]
+    not_proven: tuple[Remark, ...]
+
+
+def _split(remarks: Sequence[Remark]) -> _Said:
+    """What is wrong or to be known, the worst first, and what nothing known decides."""
+    unknown = tuple(one for one in remarks if one.severity is Severity.UNKNOWN)
+    known = (one for one in remarks if one.severity is not Severity.UNKNOWN)
+    return {"remarks": tuple(sorted(known, key=lambda one: one.severity.rank)), "not_proven": unknown}
 
 
 def _commit(repository: Repository, sha: str, which: str) -> str:

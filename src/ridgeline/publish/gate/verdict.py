@@ -20,15 +20,15 @@ FORMAT = "ridgeline-gate/1"
 _LEVELS = {
     Severity.BLOCKING: "failure",
     Severity.WARNING: "warning",
-    Severity.UNKNOWN: "notice",
     Severity.INFO: "notice",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
-    """One judgement of one head commit. `priority`: the highest score of its jobs. `unlooked`: parts that were not
-    judged, with the reason; they are no pass. `performance`: None where no results exist. `fork`: for a maintainer's
+    """One judgement of one head commit. `remarks` are what is wrong or to be known; `not_proven` is what nothing known
+    decides, which is neither a fault nor a pass. `unlooked`: parts that were not judged, with the reason. `priority`:
+    the highest score of its jobs. `performance`: None where no results exist. `fork`: for a maintainer's
     label on a fork, what the trusted sweep starts with."""
 
     repository: str
@@ -37,6 +37,7 @@ class Gate:
     head: str
     decision: Decision
     remarks: tuple[Remark, ...]
+    not_proven: tuple[Remark, ...] = ()
     additions: int = 0
     corrections: int = 0
     cells: tuple[Planned, ...] = ()
@@ -92,6 +93,7 @@ def as_json(gate: Gate) -> dict[str, Any]:
             "priority": gate.priority,
         },
         "remarks": [_remark(one) for one in gate.remarks],
+        "not_proven": [_remark(one) for one in gate.not_proven],
         "annotations": line_annotations(gate.remarks),
         "sign_off": None if gate.sign_off is None else gate.sign_off.as_json(),
         "performance": None if gate.performance is None else gate.performance.as_json(),

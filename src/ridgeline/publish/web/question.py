@@ -16,7 +16,7 @@ from ridgeline.publish.web.data import Channel
 
 CHANNELS: tuple[Channel, ...] = get_args(Channel)
 # What the frontier page keeps in the address bar for itself (charts/assets/frontier.js).
-OF_THE_PAGE = frozenset({"precision", "source", "log", "limit", "hide", "rows", "sort", "p"})
+OF_THE_PAGE = frozenset({"precision", "source", "log", "limit", "hide", "rows", "box", "sort", "p"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
    points are on a frontier, and in which order, comes with the scene, from the one function that computes frontiers.
    Two steps: `plot()` draws the structure when the question changes; `heat`, `solo` and `pin` only touch classes and a
    thin overlay. */
+import { brush } from './brush.js';
 import { all, el, number, one, textWidth, tickText, vars } from './dom.js';
 import { placeLabels } from './labels.js';
 import { markNodes, markPath, seriesInk } from './marks.js';
@@ -17,7 +18,7 @@ function domain(values, isLog, air) {
 }
 
 /** host: positioned element. scene: {points: [{i, s, x, y, on, degraded}], series, lines: [[i…]…], x, y (axis: label,
-    unit, better), logX, logY, limit, name(i), tip(i) → nodes}. handlers: hover(i), open(i), limit(value, done). */
+    unit, better), logX, logY, limit, box, tip(i) → nodes}. handlers: hover(i), open(i), limit(value, done), box(box). */
 export function plot(host, scene, handlers) {
   const W = host.clientWidth - 8, narrow = W < 620, H = narrow ? 380 : Math.max(460, Math.min(540, innerHeight - 330));
   const M = narrow ? { t: 38, r: 14, b: 48, l: 46 } : { t: 40, r: 84, b: 52, l: 64 };
@@ -203,10 +204,12 @@ export function plot(host, scene, handlers) {
     return found;
   }
 
+  const showBox = brush(svg, { left: M.l, right, top: M.t, bottom }, x, y, handlers.box);
+  showBox(scene.box);
   svg.addEventListener('pointermove', event => { if (!event.target.closest('.limit-handle')) handlers.hover(nearest(event)); });
   svg.addEventListener('pointerleave', () => handlers.hover(null));
   svg.addEventListener('click', event => { const i = nearest(event); if (i != null && !event.target.closest('.limit-handle')) handlers.open(i); });
-  return { heat, solo, setLimit: value => handle?.place(value), has: i => byId.has(i), range: [x.invert(M.l), x.invert(right)] };
+  return { svg, heat, solo, showBox, setLimit: value => handle?.place(value), has: i => byId.has(i), range: [x.invert(M.l), x.invert(right)] };
 }
 
 /** A limit that most of the drawn lines reach, at a round number: where the page starts to answer. */

@@ -12,7 +12,8 @@ import { drawer } from './drawer.js';
 import { markNodes, swatch } from './marks.js';
 import { stepOf } from './scale.js';
 import { closePopover, countNote, formulaCard, sentence } from './sentence.js';
-import { choice, decode, encode, numeric, subset } from './state.js';
+import { box, choice, decode, encode, numeric, subset } from './state.js';
+import { download, png, still } from './still.js';
 import { light, table } from './table.js';
 import { absent, badge, cautionBadge, direction, plural, shortName, sourceBadge, validityBadge, why } from './words.js';
 
@@ -54,6 +55,7 @@ export function pageFields(data, more = {}) {
     limit: numeric,
     hide: subset(data.series.map(s => s.key)),
     rows: choice([EVERY, 'frontier'], EVERY),
+    box,
     sort: { fallback: 'y:down', parse: text => (/^[\w. %/-]+:(up|down)$/.test(text) ? text : undefined), print: v => v },
     p: { fallback: '', parse: text => (ids.has(text) || data.beyond ? text : undefined), print: v => v },
   };
@@ -145,14 +147,14 @@ function ask() {
       const all = now.wanted.filter(p => p.validity !== 'invalid'), m = measures[key], there = data.have, have = there ? there[key] : all.filter(p => p.v[key] != null).length;
       return { id: key, name: m.label, direction: direction(m.better), disabled: !have, note: have ? countNote(have, there ? now.subject.n : all.length) : all.length ? why(all[0], key) : 'no points', card: formulaCard(m) };
     }),
-    pick: key => set({ [name]: key === now.subject[name] ? null : key, ...(name === 'x' ? { limit: null } : {}) }),
+    pick: key => set({ [name]: key === now.subject[name] ? null : key, box: null, ...(name === 'x' ? { limit: null } : {}) }),
   });
   const count = list => countNote(list.length, list.length), sum = list => { const n = list.reduce((total, s) => total + s.n, 0); return countNote(n, n); };
   const sources = unique(points.filter(p => data.subjects[p.subject] === now.subject).map(p => p.source));
   const precisions = unique(points.filter(p => data.subjects[p.subject] === now.subject).map(p => series[p.s].precision));
   const parts = ['Show ', axis('y', data.axes.y), ' against ', axis('x', data.axes.x), ' for ',
-    { name: 'model', title: 'Model', text: state.model || 'no model', current: state.model, options: data.models.map(id => ({ id, name: id, note: sum(data.subjects.filter(s => s.model === id)) })), pick: model => set({ model, on: null, x: null, y: null, limit: null, hide: null, precision: EVERY, p: '' }) }, ' on ',
-    { name: 'on', title: 'Workload', text: now.subject?.said ?? 'no workload', current: now.subject?.workload, options: now.subjects.map(s => ({ id: s.workload, name: s.said, note: sum([s]) })), pick: on => set({ on: on === now.subjects[0].workload ? null : on, x: null, y: null, limit: null, hide: null, p: '' }) }, ' at ',
+    { name: 'model', title: 'Model', text: state.model || 'no model', current: state.model, options: data.models.map(id => ({ id, name: id, note: sum(data.subjects.filter(s => s.model === id)) })), pick: model => set({ model, on: null, x: null, y: null, limit: null, box: null, hide: null, precision: EVERY, p: '' }) }, ' on ',
+    { name: 'on', title: 'Workload', text: now.subject?.said ?? 'no workload', current: now.subject?.workload, options: now.subjects.map(s => ({ id: s.workload, name: s.said, note: sum([s]) })), pick: on => set({ on: on === now.subjects[0].workload ? null : on, x: null, y: null, limit: null, box: null, hide: null, p: '' }) }, ' at ',
     { name: 'precision', title: 'Precision', text: state.precision === EVERY ? (precisions.length === 1 ? precisions[0].toUpperCase() : 'every precision') : state.precision.toUpperCase(), current: state.precision, options: precisions.length < 2 ? [] : [EVERY, ...precisions].map(id => ({ id, name: id === EVERY ? 'every precision' : id.toUpperCase() })), pick: precision => set({ precision }) }, ', from ',
     { name: 'source', title: 'Source', text: `${(state.source === EVERY ? sources : [state.source]).join(' + ')} points`, current: state.source, options: sources.length < 2 ? [] : [EVERY, ...sources].map(id => ({ id, name: id === EVERY ? `${sources.join(' + ')}` : `${id} only`, note: id === EVERY ? 'Each in its own series; what is not measured never enters a best' : count(points.filter(p => p.source === id && data.subjects[p.subject] === now.subject)) })), pick: source => set({ source }) }, '.'];
   return sentence(one('#question'), parts);
@@ -197,10 +199,11 @@ function draw() {
   }
   chart = plot(host, {
     points: shown.map(p => ({ i: p.i, s: p.s, x: p.v[x], y: p.v[y], on: p.state === 'on', near: p.state === 'near', degraded: p.state === 'degraded' })).sort((a, b) => a.x - b.x),
-    series, lines, x: measures[x], y: measures[y], logX: now.logX, logY: now.logY, limit: now.limit, tip: tipOf, ladder: i => ladderOf(points[i]).map(p => p.i),
+    series, lines, x: measures[x], y: measures[y], logX: now.logX, logY: now.logY, limit: now.limit, box: state.box, tip: tipOf, ladder: i => ladderOf(points[i]).map(p => p.i),
   }, {
     hover: i => { if (i !== hot) heat(i ?? pinned()); },
     open: i => openPoint(points[i]),
+    box: b => { state.box = box.parse(box.print(b)) ?? null; whole = false; save(); rows(); },
     limit: (v, done) => { state.limit = v; now.limit = v; save(); answer(); list(); if (done) heat(pinned()); },
   });
   for (const button of all('[data-log]')) button.setAttribute('aria-pressed', String(state.log.includes(button.dataset.log)));
@@ -318,8 +321,9 @@ function columns() {
     { key: 'state', name: 'State', class: 'wide-col', sort: p => `${p.source} ${p.validity} ${p.cautions.length}`, cell: p => el('span', { class: 'badges' }, sourceBadge(p.source), series[p.s].overlay ? badge('unofficial', 'outline', series[p.s].overlay) : null, validityBadge(p), cautionBadge(p)) },
   ];
 }
+const within = p => !state.box || ['x', 'y'].every(a => p.v[now[a]] >= state.box[a][0] && p.v[now[a]] <= state.box[a][1]);
 function rows() {
-  const [key, way] = state.sort.split(':'), cols = columns(), list = now.shown.filter(p => state.rows === EVERY || p.state === 'on');
+  const [key, way] = state.sort.split(':'), cols = columns(), list = now.shown.filter(p => (state.rows === EVERY || p.state === 'on') && within(p));
   const long = list.length > ROWS && !whole;
   table(one('#points'), cols, list, { key, down: way === 'down' }, pinned(), {
     sort: k => { const down = key === k ? way !== 'down' : true; state.sort = `${k}:${down ? 'down' : 'up'}`; save(); rows(); },
@@ -330,6 +334,7 @@ function rows() {
   one('#more-rows button').textContent = `Show all ${number(list.length)} rows`;
   one('#count').textContent = `${number(list.length)} of ${number(data.thinned ? now.subject.n : now.wanted.length)}`;
   for (const button of all('[data-rows]')) button.setAttribute('aria-pressed', String(button.dataset.rows === state.rows));
+  one('#unbox').hidden = !state.box;
 }
 
 /* ── Drawer ── */
@@ -358,6 +363,15 @@ function tell() {
   if (notices.length) host.replaceChildren(el('span', {}, el('b', {}, 'Left out of the link: '), `${notices.join('; ')}.`), el('button', { class: 'link-btn', type: 'button', onclick: () => { notices = []; tell(); } }, 'Dismiss'));
 }
 
+/* ── The picture, as a file ── */
+async function picture(kind) {
+  const kinds = unique(now.shown.map(p => p.source)).filter(source => source !== 'measured'), laid = unique(now.shown.map(p => series[p.s].overlay).filter(Boolean));
+  const sub = [`${state.model} on ${now.subject.said}`, kinds.length ? `${kinds.join(' and ')} points: no GPU took part` : 'measured points', laid.length ? `unofficial: ${laid.join(', ')}` : ''].filter(Boolean).join(' · ');
+  const svg = still(chart.svg, { title: `${measures[now.y].label} against ${measures[now.x].said}`, sub, foot: [`Ridgeline${data.version ? `, data ${data.version}` : ''}`, served() ? location.href : data.run.name].filter(Boolean).join(' · ') });
+  const name = `${state.model}-${now.y}-${now.x}`.replace(/[^\w.-]+/g, '-');
+  download(kind === 'png' ? await png(svg) : new Blob([svg], { type: 'image/svg+xml' }), `${name}.${kind}`);
+}
+
 function csv() {
   const cell = v => { const text = v == null ? '' : String(v); return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text; };
   const names = ['series', 'source', 'unofficial_run', 'validity', 'arm', 'concurrency', 'gpus', now.x, now.y, ...data.columns.filter(k => k !== now.x && k !== now.y), 'frontier', 'id'];
@@ -381,6 +395,8 @@ export function frontierPage(raw, more = {}) {
   one('#plot').addEventListener('blur', () => heat(pinned()));
   one('#show-all').addEventListener('click', () => set({ hide: [] }));
   one('#csv').addEventListener('click', () => copy(csv(), 'CSV of the plotted points'));
+  for (const button of all('[data-picture]')) button.addEventListener('click', () => { if (chart) picture(button.dataset.picture); });
+  one('#unbox').addEventListener('click', () => { state.box = null; chart?.showBox(null); save(); rows(); });
   for (const button of all('[data-rows]')) button.addEventListener('click', () => { state.rows = button.dataset.rows; save(); rows(); });
   for (const button of all('[data-log]')) button.addEventListener('click', () => set({ log: ['x', 'y'].filter(a => (a === button.dataset.log) !== state.log.includes(a)).join('') }));
   for (const button of all('[data-step]')) button.addEventListener('click', () => { const step = chart ? stepOf(chart.range[1] - chart.range[0]) : 1; const v = Math.max(0, +(now.limit + Number(button.dataset.step) * step).toPrecision(8)); state.limit = v; now.limit = v; save(); chart?.setLimit(v); answer(); list(); });

@@ -39,3 +39,12 @@ export const subset = options => ({
   },
   print: value => (value == null ? '' : value.length ? value.map(encodeURIComponent).join(',') : 'none'),
 });
+/** A box on the plot, in values of its axes; null: the whole plot. */
+export const box = {
+  fallback: null,
+  parse: text => {
+    const values = text.split('_').map(Number), [x0, x1, y0, y1] = values;
+    return values.length === 4 && values.every(Number.isFinite) && x0 <= x1 && y0 <= y1 ? { x: [x0, x1], y: [y0, y1] } : undefined;
+  },
+  print: value => (value ? [...value.x, ...value.y].map(v => +v.toPrecision(5)).join('_') : ''),
+};
