@@ -6,27 +6,46 @@ Our own words and files; the facts are those of two public pull requests to Infe
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from typing import NamedTuple
 
 from tests.publish.changelog.repo import Repo
 from tests.publish.changelog.texts import URL, entry, file
 from tests.publish.gate.kit import script
 
-from ridgeline.plan.checks.accepted import METRICS
+_ENTRY = """\
+      - {{ tp: {tp}, ep: {ep}, dp-attn: {dp}, kv-offloading: none, spec-decoding: mtp, conc-list: {conc}{router} }}
+"""
+_ROUTER = ', router: { name: vllm-router, version: "0.1.14" }'
+
+
+class Proposal(NamedTuple):
+    """A search space as it was proposed, every concurrency of it: (tp, ep, dp-attn, concurrencies) and the image."""
+
+    tag: str
+    arms: tuple[tuple[int, int, bool, tuple[int, ...]], ...]
+
+    @property
+    def text(self) -> str:
+        return "".join(
+            _ENTRY.format(tp=tp, ep=ep, dp=str(dp).lower(), conc=list(conc), router=_ROUTER if dp else "")
+            for tp, ep, dp, conc in self.arms
+        )
+
 
 SPACES = {
-    "2503": """\
-      - { tp: 8, ep: 1, dp-attn: false, kv-offloading: none, spec-decoding: mtp, conc-list: [1, 8, 32] }
-      - { tp: 8, ep: 8, dp-attn: true, kv-offloading: none, spec-decoding: mtp, conc-list: [32],
-          router: { name: vllm-router, version: "0.1.14" } }
-""",
-    "2540": """\
-      - { tp: 8, ep: 1, dp-attn: false, kv-offloading: none, spec-decoding: mtp, conc-list: [1, 16] }
-      - { tp: 4, ep: 1, dp-attn: false, kv-offloading: none, spec-decoding: mtp, conc-list: [8] }
-      - { tp: 8, ep: 8, dp-attn: false, kv-offloading: none, spec-decoding: mtp, conc-list: [24] }
-      - { tp: 8, ep: 8, dp-attn: true, kv-offloading: none, spec-decoding: mtp, conc-list: [32, 112],
-          router: { name: vllm-router, version: "0.1.14" } }
-""",
+    "2503": Proposal(
+        "nightly-b88916617d3d2249bff0dae5cecb6b727c980a20",
+        ((8, 1, False, (1, 4, 8, 16, 32, 40, 48)), (8, 8, True, (32,))),
+    ),
+    "2540": Proposal(
+        "v0.26.0",
+        (
+            (8, 1, False, (1, 2, 4, 6, 8, 12, 16, 20, 24, 28, 32, 36, 40)),
+            (4, 1, False, (1, 2, 4, 6, 8, 12, 16, 20)),
+            (8, 8, False, (8, 16, 24, 32, 40, 48, 56)),
+            (8, 8, True, (32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224)),
+        ),
+    ),
 }
 KEY = "dsv4-fp4-mi355x-vllm-agentic-mtp"
 PATH = "benchmarks/single_node/agentic/dsv4_fp4_mi355x_vllm_mtp.sh"
@@ -155,57 +174,16 @@ def launch(*, good: bool) -> str:
     )
 
 
-OVERHEAD = {"TP8": 105.15, "TP4": 210.3, "TP8EP8": 105.15, "DP8EP8": 125.92}  # weights in GiB a GPU, computed
-FLAGS = [
-    *("host", "port", "tensor-parallel-size", "data-parallel-size", "enable-expert-parallel"),
-    *("gpu-memory-utilization", "max-model-len", "max-num-seqs", "max-num-batched-tokens"),
-    *("compilation-config", "speculative-config"),
-]
-
-
-def write_knowledge(folder: Path) -> list[str]:
-    """What earlier starts and the build would tell, as files; the options that name them."""
-    starts = [
-        {
-            "image": "vllm/vllm-openai-rocm:v0.27.1",
-            "model": "deepseek-ai/DeepSeek-V4-Pro",
-            "gpu": "MI355X",
-            "topology": topology,
-            "batched_tokens": 8192,
-            "drafts": 3,
-            "utilization": 0.86,
-            "total_gib": 288,
-            "weights_gib": weights,
-            "kv_gib": 288 * 0.86 - weights - 6.0,
-            "date": "2026-08-12",
-            "source": "made up for a test",
-        }
-        for topology, weights in OVERHEAD.items()
-    ]
-    build = {
-        "format": "ridgeline-build/1",
-        "kind": "vllm",
-        "package": "vllm",
-        "version": "0.27.1",
-        "options": {f"--{flag}": {"choices": None} for flag in FLAGS},
-        "metrics": list(METRICS["vllm"]),
-        "image": "vllm/vllm-openai-rocm:v0.27.1",
-    }
-    (folder / "starts.jsonl").write_text("".join(json.dumps(one) + "\n" for one in starts))
-    (folder / "build.json").write_text(json.dumps(build))
-    return ["--observations", str(folder / "starts.jsonl"), "--dumps", str(folder / "build.json")]
-
-
 def line_of(text: str, part: str) -> int:
     """The last line that holds `part`."""
     return max(number for number, line in enumerate(text.split("\n"), 1) if part in line)
 
 
 def start(repo: Repo) -> None:
-    """Main: an older search space of the same config, measured before."""
+    """Main: an older search space of the same config, measured before with an older engine."""
     root = repo.root
     (root / "configs").mkdir()
-    text = CONFIG.format(key=KEY, tag="v0.26.0", space=FIRST)
+    text = CONFIG.format(key=KEY, tag="v0.25.1", space=FIRST)
     (root / "configs/amd-master.yaml").write_text(text)
     (root / "configs/runners.yaml").write_text(RUNNERS)
     (root / "ridgeline.yaml").write_text(SETTINGS)
@@ -217,7 +195,7 @@ def start(repo: Repo) -> None:
 def propose(repo: Repo, space: str, *, good: bool) -> None:
     """The pull request's branch: a new image, more concurrencies, the script, and its entry."""
     repo.branch("pull")
-    text = CONFIG.format(key=KEY, tag="v0.27.1", space=SPACES[space])
+    text = CONFIG.format(key=KEY, tag=SPACES[space].tag, space=SPACES[space].text)
     (repo.root / "configs/amd-master.yaml").write_text(text)
     script(repo, launch(good=good), PATH)
     repo.add(entry(KEY, "XXX" if good else "PENDING"))

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.publish.changelog.repo import Repo
+from tests.publish.changelog.texts import REPOSITORY
 from tests.publish.gate.kit import BODY, ENTRY, SCRIPT, TITLE, pull_event, script, write_policy
 
 from ridgeline.cli.main import main
-from ridgeline.publish.gate.text import code, plain
+from ridgeline.publish.gate.text import code, markup, plain
 
 pytestmark = pytest.mark.integration  # starts processes or repositories for most of its tests
 
@@ -118,7 +119,7 @@ def test_links_in_the_change_are_not_followed(pull: Repo, tmp_path: Path, capsys
     pull.commit("links")
     _, out, _, changed = run(pull, tmp_path, pull_event(pull), capsys, "--json")
     assert "topsecret" not in out and not changed
-    assert "P50" in {one["rule"] for one in json.loads(out)["remarks"]}
+    assert "P50" in {one["rule"] for one in json.loads(out)["not_proven"]}
 
 
 def test_large_and_binary_files_are_named_not_read(
@@ -128,7 +129,7 @@ def test_large_and_binary_files_are_named_not_read(
     script(pull, "\0\xff" * 1000)
     pull.commit("blobs")
     _, out, _, _ = run(pull, tmp_path, pull_event(pull), capsys, "--json")
-    found = [(one["rule"], one["where"]["file"]) for one in json.loads(out)["remarks"]]
+    found = [(one["rule"], one["where"]["file"]) for one in json.loads(out)["not_proven"]]
     assert ("P50", "blob.bin") in found
 
 
@@ -136,7 +137,8 @@ def inert(markdown: str) -> None:
     """Nothing in a comment acts: outside of code spans no mention, reference, link, picture or HTML of others."""
     assert len(markdown) < 65_536 and "\u202e" not in markdown and "\0" not in markdown
     rest = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", markdown)
-    rest = re.sub(r"<!-- ridgeline-gate -->|</?details>|</?summary>", "", rest)
+    rest = re.sub(r"<!-- ridgeline-gate -->|</?(?:details|summary|b|code)>|<br>", "", rest)
+    rest = re.sub(rf"\]\(<https://github\.com/{REPOSITORY}/blob/[0-9a-f]{{40}}/[\w./%~-]*#L\d+>\)", "]", rest)  # ours
     assert "<" not in rest.replace("&lt;", "")
     assert not re.search(r"@[A-Za-z]", rest) and not re.search(r"(?<!\\)(?<!&)#\d", rest)
     assert not re.search(r"(?<!\\)\]\(", rest) and not re.search(r"https?://[A-Za-z]", rest)
@@ -146,6 +148,10 @@ def inert(markdown: str) -> None:
 @given(st.text(alphabet=st.sampled_from("ab `*_[]()<>&#@|!$~\\\n/:.h\u202e\ud800") | st.characters(), max_size=80))
 def test_any_text_is_inert(text: str) -> None:
     inert(f"- {plain(text)}\n- {code(text)}\n")
+    cells = f"| {plain(text, table=True)} | {code(text, table=True)} |"
+    inert(cells)
+    assert len(re.findall(r"(?:\\.|[^|\\])+", cells)) == 2  # a row is cut at every `|` that no backslash precedes
+    assert not set('<>"\n') & set(markup(text)) and not re.search(r"@[A-Za-z]|https?://[A-Za-z]", markup(text))
     assert "\n" not in plain(text) + code(text)
 
 

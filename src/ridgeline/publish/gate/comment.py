@@ -27,10 +27,14 @@ _MARKS = {State.YES: "yes", State.NOT_APPLICABLE: "n/a", State.HUMAN: "**human**
 def gate_comment(gate: Gate, server: str = "https://github.com") -> str:
     """The gate's comment. `server`: where the repository is shown, for links to lines. Kept under GitHub's limit: what
     does not fit is counted, and is in the JSON."""
-    blocking = sum(one.severity is Severity.BLOCKING for one in gate.remarks)
-    title = "open" if gate.open else f"shut, {blocking} to mend"
+    faults = [one for one in gate.remarks if one.severity is Severity.BLOCKING]
+    others = [one for one in gate.remarks if one.severity is not Severity.BLOCKING]
+    title = f"shut, {len(faults)} to mend" if faults else "open"
     files = f"{server}/{gate.repository}/blob/{gate.head}/"
-    parts = [f"{MARKER}\n## Benchmark gate: {title}", _runs(gate), _remarks(gate.remarks, files)]
+    parts = [f"{MARKER}\n## Benchmark gate: {title}", _runs(gate)]
+    parts.append(_table(faults, files) if faults else "Nothing to mend.")
+    if others:
+        parts.append(_folded(f"{_count(len(others), 'remark')} that do not block", _table(others, files)))
     if gate.fork is not None:
         parts.append(_fork(gate.fork))
     parts += [_cells(gate), _not_proven(gate, files)]
@@ -81,12 +85,6 @@ def _cells(gate: Gate) -> str:
 
 def _does(measured: bool, evaluated: bool) -> str:
     return "measured, evaluated" if measured and evaluated else "measured" if measured else "evaluated"
-
-
-def _remarks(remarks: Sequence[Remark], files: str) -> str:
-    if not remarks:
-        return "Nothing to mend."
-    return _table(remarks, files)
 
 
 def _not_proven(gate: Gate, files: str) -> str:
