@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ridgeline.core.finding import Finding, Verdict
+from ridgeline.core.where import Where
 from ridgeline.plan.checks.catalogue import CATALOGUE
 from ridgeline.plan.checks.report import CellReport, Judged
 from ridgeline.plan.checks.rule import Rule
@@ -29,31 +30,55 @@ def table(reports: Sequence[CellReport], *, everything: bool = False) -> str:
             span = ", ".join(f"c{r.cell.concurrency}" for r in cells)
             verdicts = f"{cells[0].verdict.value:<8} {span}"
         out.append(f"{line:<{width}}  {verdicts}")
-    for said, cells in _shared(reports, everything):
-        finding = said.finding
-        waived = f"  (waived until {said.waiver.until}: {said.waiver.reason})" if said.waiver else ""
+    for shared in _shared(reports, everything):
+        finding, waiver = shared.judged.finding, shared.judged.waiver
+        waived = f"  (waived until {waiver.until}: {waiver.reason})" if waiver else ""
         out += ["", f"{finding.verdict.value.upper():<7} {finding.rule}  {finding.message}{waived}"]
-        out += [f"        {text}" for text in (finding.arithmetic, finding.hint and f"hint: {finding.hint}") if text]
-        place = f"at {finding.where}; " if finding.where else ""
-        out.append(f"        {place}{_names(cells)}")
+        sums = f"{finding.arithmetic}{shared.which}"
+        out += [f"        {text}" for text in (sums, finding.hint and f"hint: {finding.hint}") if text]
+        for place, cells in shared.places.items():
+            names = f"all {len(reports)} cells" if len(cells) == len(reports) > 1 else _names(cells)
+            out.append(f"        {f'at {place}; ' if place else ''}{names}")
     counts = Counter(report.verdict for report in reports)
     total = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
     return "\n".join([*out, "", f"{len(reports)} cells: {total}", ""])
 
 
-def _shared(reports: Iterable[CellReport], everything: bool) -> list[tuple[Judged, list[CellReport]]]:
-    """Findings that say the same, worst first; the arithmetic shown is the first cell's."""
-    found: dict[tuple[object, ...], tuple[Judged, list[CellReport]]] = {}
+class Shared(NamedTuple):
+    """A finding that several cells have: the first one's, and the cells by the place of theirs."""
+
+    judged: Judged
+    places: dict[Where | None, list[CellReport]]
+    sums: set[str]
+
+    @property
+    def cells(self) -> list[CellReport]:
+        """Its cells, each once."""
+        return list({id(cell): cell for cells in self.places.values() for cell in cells}.values())
+
+    @property
+    def which(self) -> str:
+        """Whose arithmetic is shown, where the cells' differ."""
+        first = self.cells[0].cell
+        arm = first.line.rsplit("/", 1)[-1]
+        return f" [{arm} c{first.concurrency}; {len(self.sums) - 1} other sums]" if len(self.sums) > 1 else ""
+
+
+def _shared(reports: Iterable[CellReport], everything: bool) -> list[Shared]:
+    """Findings that say the same, worst first."""
+    found: dict[tuple[object, ...], Shared] = {}
     for report in reports:
         for said in report.judged:
             finding = said.finding
             if finding.verdict is Verdict.PASS and not everything:
                 continue
             key = (finding.verdict, finding.rule, finding.message, finding.hint, said.waiver)
-            cells = found.setdefault(key, (said, []))[1]
+            shared = found.setdefault(key, Shared(said, {}, set()))
+            shared.sums.add(finding.arithmetic)
+            cells = shared.places.setdefault(finding.where or report.cell.where, [])
             if not cells or cells[-1] is not report:
                 cells.append(report)
-    return sorted(found.values(), key=lambda item: -item[0].finding.verdict.rank)
+    return sorted(found.values(), key=lambda item: -item.judged.finding.verdict.rank)
 
 
 def _names(cells: Sequence[CellReport]) -> str:
@@ -94,25 +119,29 @@ def sarif(reports: Sequence[CellReport], version: str) -> str:
     """SARIF 2.1.0, one result a finding; waived ones are suppressed."""
     rules = [{"id": r.id, "shortDescription": {"text": r.title}, "fullDescription": {"text": r.why}} for r in CATALOGUE]
     results = []
-    for said, cells in _shared(reports, everything=False):
-        finding = said.finding
+    for shared in _shared(reports, everything=False):
+        finding, waiver, cells = shared.judged.finding, shared.judged.waiver, shared.cells
         result: dict[str, Any] = {
             "ruleId": finding.rule,
             "level": _SARIF[finding.verdict],
             "message": {"text": _sentence(finding, cells)},
             "properties": {"verdict": finding.verdict.value, "cells": [report.cell.name for report in cells]},
         }
-        place = finding.where or cells[0].cell.where
-        if place:
-            region = {"startLine": max(1, place.line), "startColumn": max(1, place.column)}
-            result["locations"] = [{"physicalLocation": {"artifactLocation": {"uri": place.file}, "region": region}}]
-        if said.waiver:
-            result["suppressions"] = [{"kind": "external", "justification": said.waiver.reason}]
+        places = [_location(place) for place in shared.places if place]
+        if places:
+            result |= {"locations": places[:1], "relatedLocations": places[1:]}
+        if waiver:
+            result["suppressions"] = [{"kind": "external", "justification": waiver.reason}]
         results.append(result)
     driver = {"name": "ridgeline", "version": version, "rules": rules}
     run = {"tool": {"driver": driver}, "results": results}
     schema = "https://json.schemastore.org/sarif-2.1.0.json"
     return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
+
+
+def _location(place: Where) -> dict[str, Any]:
+    region = {"startLine": max(1, place.line), "startColumn": max(1, place.column)}
+    return {"physicalLocation": {"artifactLocation": {"uri": place.file}, "region": region}}
 
 
 def _sentence(finding: Finding, cells: Sequence[CellReport]) -> str:
@@ -121,16 +150,14 @@ def _sentence(finding: Finding, cells: Sequence[CellReport]) -> str:
 
 
 def github(reports: Sequence[CellReport]) -> str:
-    """Workflow commands that annotate the lines of a pull request."""
+    """Workflow commands that annotate the lines of a pull request, one a place."""
     out = []
-    for said, cells in _shared(reports, everything=False):
-        finding = said.finding
-        if said.waiver:
-            continue
-        place = finding.where or cells[0].cell.where
-        at = f"file={_property(place.file)},line={max(1, place.line)}," if place else ""
-        title = _property(f"{finding.rule} {finding.verdict.value}")
-        out.append(f"::{_GITHUB[finding.verdict]} {at}title={title}::{_message(_sentence(finding, cells))}\n")
+    for shared in _shared(reports, everything=False):
+        finding = shared.judged.finding
+        for place, cells in shared.places.items() if not shared.judged.waiver else ():
+            at = f"file={_property(place.file)},line={max(1, place.line)}," if place else ""
+            title = _property(f"{finding.rule} {finding.verdict.value}")
+            out.append(f"::{_GITHUB[finding.verdict]} {at}title={title}::{_message(_sentence(finding, cells))}\n")
     return "".join(out)
 
 

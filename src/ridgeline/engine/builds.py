@@ -44,8 +44,9 @@ def build_of(text: str, kind: str | None = None) -> Build:
     return Build(found, (int(major), int(minor), int(patch or 0)), False, text)
 
 
-# First vLLM whose ROCm kernels take shards of 384 columns as they are. Public recipes name it for images after 0.26.
-NATIVE_384 = (0, 27, 0)
+# The last vLLM whose ROCm kernels were read to pad shards of 384 columns. That later builds take them as they are is an
+# assumption: public recipes say so of "later builds" and name no version.
+LAST_PADDED = (0, 26, 99)
 
 
 def expert_pad(build: Build, formats: Formats, vendor: str) -> int:
@@ -53,7 +54,7 @@ def expert_pad(build: Build, formats: Formats, vendor: str) -> int:
     384-wide shards and on NVIDIA (DeepGEMM, Marlin, CUTLASS); 1 for other formats."""
     if formats.experts != "mxfp4":
         return 1
-    native = build.kind == "vllm" and not build.assumed and build.version >= NATIVE_384
+    native = build.kind == "vllm" and not build.assumed and build.version > LAST_PADDED
     return 256 if vendor == "amd" and not native else 128
 
 

@@ -66,6 +66,7 @@ class Launch:
     attention_backend: str | None = None
     prefill_interval: int | None = None
     blocks_override: int | None = None
+    redundant_experts: int = 0
     hicache_ratio: float | None = None
     hicache_gb: float | None = None
     problems: tuple[Problem, ...] = ()

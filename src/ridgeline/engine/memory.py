@@ -23,6 +23,13 @@ from ridgeline.spec.facts.model import Dense, Experts
 # multi-GPU start are an assumption, as is the graph estimate that V1 model runners take off (0.6 GiB seen for 8B).
 NON_TORCH, COLLECTIVES, GRAPHS = round(0.22 * GIB), 1 * GIB, round(0.6 * GIB)
 
+SLACK = 0.01  # of the total: what should stay between the memory that is asked for and what is free
+
+
+def roomy(free_gib: float, total_gib: float) -> float:
+    """The largest utilisation, in hundredths, that leaves SLACK of the total free at start."""
+    return math.floor(100 * (free_gib / total_gib - SLACK) + 1e-9) / 100
+
 
 @dataclass(frozen=True, slots=True)
 class Pool:

@@ -149,6 +149,7 @@ def vllm_launch(service: Service, build: Build, *, large_gpu: bool = True, famil
         attention_backend=None if backend is None else str(backend),
         prefill_interval=o.integer("prefill-schedule-interval"),
         blocks_override=o.integer("num-gpu-blocks-override"),
+        redundant_experts=int(o.json("eplb-config").get("num_redundant_experts") or 0),
         problems=tuple(o.problems),
     )
 

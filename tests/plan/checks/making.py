@@ -12,6 +12,7 @@ from ridgeline.core.deployment import Deployment, Item, Readiness, Service
 from ridgeline.core.finding import Finding, Verdict
 from ridgeline.core.topology import Topology
 from ridgeline.core.where import Where
+from ridgeline.engine.modules import modules_of
 from ridgeline.plan.checks.accepted import METRICS
 from ridgeline.plan.checks.report import CellReport, check
 from ridgeline.plan.checks.subject import Knowledge, Subject, bind, formats_for
@@ -147,7 +148,7 @@ def dump_of(subject: Subject, **more: Any) -> Dump:
         "kind": subject.build.kind, "package": subject.build.kind,
         "version": ".".join(map(str, subject.build.version)), "options": options, "env": frozenset(launch.env),
         "metrics": frozenset(METRICS.get(subject.build.kind, ())), "moe_backends": {"mxfp4": ("aiter", "flydsl")},
-        "connectors": None, "source": "a test",
+        "connectors": None, "source": "a test", "importable": dict.fromkeys(modules_of(launch), True),
     }  # fmt: skip
     return Dump(**{**facts, **more})
 

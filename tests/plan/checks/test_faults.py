@@ -5,7 +5,20 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.plan.checks.making import DSV4, MTP3, ROCM, dump_of, items, known, make, report, service, table, verdict
+from tests.plan.checks.making import (
+    DSV4,
+    MTP3,
+    ROCM,
+    dump_of,
+    findings,
+    items,
+    known,
+    make,
+    report,
+    service,
+    table,
+    verdict,
+)
 
 from ridgeline.core.cell import Component, Scenario
 from ridgeline.core.deployment import Item
@@ -168,6 +181,20 @@ def sglang(**flags: str) -> Subject:
     return make(DP8, argv=words, concurrency=64, **SGLANG)
 
 
+def test_experts_that_do_not_divide_need_redundant_ones() -> None:
+    """256 experts over 24 ranks: 8 more make 264 = 24 x 11."""
+
+    def wide(**flags: str) -> Subject:
+        subject = sglang(tp="24", dp="24", **{"ep-size": "24", **flags})
+        cell = replace(subject.cell, arm=replace(subject.cell.arm, topology=Topology(24, ep=24, dp_attn=True)))
+        return replace(subject, cell=cell)
+
+    assert verdict(wide(), "P4") is Verdict.FAIL
+    assert "8 redundant experts" in (findings(wide(), "P4")[0].hint or "")
+    assert verdict(wide(**{"ep-num-redundant-experts": "8"}), "P4") is Verdict.PASS
+    assert verdict(wide(**{"ep-num-redundant-experts": "4"}), "P4") is Verdict.FAIL
+
+
 def test_sglang_limits_are_for_all_ranks() -> None:
     launch = sglang().launches[0]
     assert (launch.max_num_seqs, launch.budget, launch.topology) == (32, 8192, DP8)
@@ -211,6 +238,54 @@ def test_a_fixed_length_cell_needs_only_its_lengths() -> None:
     assert items(["a"])[0] == Item("a")
 
 
+def test_a_backend_needs_modules_that_not_every_image_has() -> None:
+    """The name may be accepted and tuned for: without the kernel library the first layer is not built."""
+    fused = {"moe-backend": "aiter_mega_moe", "all2all-backend": "mori_high_throughput"}
+    subject = make(DP8, flags=fused, image="vllm/vllm-openai-rocm:v0.32.0")
+    assert verdict(subject, "P7") is Verdict.UNKNOWN
+    for there, expected in (({"flydsl": False}, Verdict.FAIL), ({}, Verdict.PASS)):
+        modules = {"aiter": True, "mori": True, "flydsl": True, **there}
+        known_ = replace(subject.known, dumps=(dump_of(subject, importable=modules),))
+        found = findings(replace(subject, known=known_), "P7")
+        assert {item.verdict for item in found} == {expected}, found
+    assert "aiter_mega_moe` needs the module `flydsl`" in _fail(subject, {"aiter": True, "mori": True, "flydsl": False})
+    older = dump_of(subject, importable={"aiter": True})  # a dump that was not asked about the others
+    assert verdict(replace(subject, known=replace(subject.known, dumps=(older,))), "P7") is Verdict.UNKNOWN
+    assert not findings(make(DP8), "P7")  # nothing is asked for
+    nixl = make(DP8, flags={"kv-transfer-config": {"kv_connector": "NixlConnector"}})
+    assert verdict(nixl, "P7") is Verdict.UNKNOWN
+
+
+def _fail(subject: Subject, importable: dict[str, bool]) -> str:
+    dumps = (dump_of(subject, importable=importable),)
+    return findings(replace(subject, known=replace(subject.known, dumps=dumps)), "P7")[0].message
+
+
+def test_sglangs_router_needs_its_own_header() -> None:
+    words = ["python3", "-m", "sglang_router.launch_router", "--policy", "consistent_hashing", "--dp-aware"]
+    subject = make(DP8, router=words)
+    assert verdict(subject, "R1") is Verdict.FAIL
+    sends = replace(subject, deployment=replace(subject.deployment, session_header="X-SMG-Routing-Key"))
+    assert verdict(sends, "R1") is verdict(sends, "R2") is Verdict.PASS
+
+
+def test_a_workload_is_no_longer_than_a_request_may_be() -> None:
+    """The published contexts are longer than this model's: what cannot be sent need not be held."""
+    how = {
+        "model": "meta-llama/Llama-3.1-8B", "runner": "h200", "image": "vllm/vllm-openai:v0.24.0", "precision": "bf16",
+        "free": 139.29, "concurrency": 4,
+    }  # fmt: skip
+    (found,) = findings(known(make(Topology(1), **how), 2.0), "M6")
+    assert found.verdict is Verdict.PASS
+    assert "4 lanes a rank x p95 context 131,072 = 524,288" in found.arithmetic
+    assert "no longer than a request may be" in found.arithmetic
+
+
+def test_arithmetic_is_whole() -> None:
+    assert findings(make(DP8), "S4")[0].arithmetic.endswith("to schedule")
+    assert findings(sglang(), "M3")[0].arithmetic.endswith("B a token")
+
+
 def trt(batch_sizes: list[int] | None, concurrency: int = 32) -> Subject:
     file = json.dumps({"enable_attention_dp": True, "cuda_graph_config": {"batch_sizes": batch_sizes}})
     words = ["trtllm-serve", "deepseek-ai/DeepSeek-R1", "--tp_size", "8", "--ep_size", "8", "--max_batch_size", "8"]
@@ -225,7 +300,9 @@ def trt(batch_sizes: list[int] | None, concurrency: int = 32) -> Subject:
 
 def test_tensorrt_graphs_are_in_its_options_file() -> None:
     assert verdict(trt([1, 2, 4, 8]), "G1") is Verdict.PASS
-    assert verdict(trt([1, 2]), "G1") is Verdict.FAIL
+    assert verdict(trt([1, 2]), "G1") is verdict(trt([1, 2]), "G5") is Verdict.FAIL
+    (chain,) = findings(trt([]), "G5")  # what an if-chain on the concurrency leaves for a value it does not know
+    assert "is empty at concurrency 32" in chain.message
     assert verdict(trt([]), "G1") is Verdict.FAIL  # what an if-chain leaves that knows no such concurrency
     assert verdict(trt(None), "G1") is Verdict.UNKNOWN
     assert verdict(trt([1, 2, 4, 8]), "P4") is Verdict.PASS

@@ -10,7 +10,7 @@ from ridgeline.core.topology import Topology
 from ridgeline.engine.graphs import ladder
 from ridgeline.engine.kv import plan_groups
 from ridgeline.engine.kvlayers import kv_layers
-from ridgeline.plan.checks.changes import apply
+from ridgeline.plan.checks.changes import after_change
 from ridgeline.spec.facts.library import find_model
 
 MODELS = ("deepseek-v4-pro", "gpt-oss-120b", "llama-3.1-8b", "deepseek-r1", "qwen3.5-397b-a17b")
@@ -51,9 +51,9 @@ def test_a_memory_hint_that_is_applied_passes(topology: Topology, budget: int, t
     for found in findings(subject, "M3"):
         for change in found.changes:
             if change.arm is None:  # another layout has no start on record: it is certain to fit, or not offered
-                assert verdict(apply(subject, change), "M3") is Verdict.PASS, change
+                assert verdict(after_change(subject, change), "M3") is Verdict.PASS, change
             else:
-                assert verdict(apply(subject, change), "M3") is not Verdict.FAIL, change
+                assert verdict(after_change(subject, change), "M3") is not Verdict.FAIL, change
 
 
 @settings(max_examples=25, deadline=None)
@@ -63,7 +63,7 @@ def test_a_graph_hint_that_is_applied_passes(concurrency: int, top: int, listed:
     subject = make(concurrency=concurrency, flags={"compilation-config": knob})
     for found in findings(subject, "G1"):
         for change in found.changes:
-            assert verdict(apply(subject, change), "G1") is Verdict.PASS, change
+            assert verdict(after_change(subject, change), "G1") is Verdict.PASS, change
 
 
 @settings(max_examples=15, deadline=None)

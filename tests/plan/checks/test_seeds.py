@@ -11,7 +11,7 @@ from ridgeline.core.finding import Verdict
 from ridgeline.core.topology import Topology
 from ridgeline.core.units import GIB
 from ridgeline.engine.sizing import size
-from ridgeline.plan.checks.changes import apply
+from ridgeline.plan.checks.changes import after_change
 from ridgeline.spec.facts.observations import Observation, load_observations
 
 DP4 = Topology(4, ep=4, dp_attn=True)
@@ -44,7 +44,7 @@ def test_the_rejected_layout_is_one_flag_away() -> None:
     assert "--max-num-batched-tokens 4096 (10.28 GiB needed, 12.09 GiB there)" in (found.hint or "")
     assert subject.sizing(subject.launches[0]).needed / GIB == pytest.approx(14.8765, abs=5e-5)
     half = next(change for change in found.changes if change.flag == "max-num-batched-tokens")
-    assert verdict(apply(subject, half), "M3") is Verdict.PASS
+    assert verdict(after_change(subject, half), "M3") is Verdict.PASS
 
 
 def test_without_the_observation_nobody_knows() -> None:

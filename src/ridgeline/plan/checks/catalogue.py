@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ridgeline.plan.checks import accepted, graphs, memory, offload, policy, router, speculation, tuning
+from ridgeline.plan.checks import accepted, graphs, host, memory, offload, policy, router, speculation, tuning
 from ridgeline.plan.checks.rule import Rule
 
 FAMILIES = {
-    "memory": memory.RULES,
+    "memory": (*memory.RULES, *host.RULES),
     "graphs": graphs.RULES,
     "speculation": speculation.RULES,
     "acceptance by the build": accepted.RULES,

@@ -13,12 +13,13 @@ from ridgeline.core.finding import Change
 from ridgeline.core.units import GIB
 from ridgeline.engine.argv import with_value, without
 from ridgeline.engine.launch import Launch
+from ridgeline.engine.memory import roomy
 from ridgeline.plan.checks.subject import Subject
 
 MOST = 3  # hints shown
 
 
-def apply(subject: Subject, change: Change) -> Subject:
+def after_change(subject: Subject, change: Change) -> Subject:
     """The subject after a change, its launches read anew."""
     assert subject.deployment is not None
     service = subject.deployment.service(change.service)
@@ -28,8 +29,7 @@ def apply(subject: Subject, change: Change) -> Subject:
         key, value = change.arm
         own = subject.cell.arm.topology
         topology = replace(own, ep=value) if key == "ep" else replace(own, tp=value)
-        cell = replace(subject.cell, arm=replace(subject.cell.arm, topology=topology))
-        after = replace(after, cell=cell)
+        after = replace(after, cell=replace(subject.cell, arm=replace(subject.cell.arm, topology=topology)))
     return after
 
 
@@ -41,9 +41,7 @@ def passing(
     for change in candidates:
         if len(found) == most:
             break
-        if any(change.flag == other.flag for other in found):
-            continue
-        if good(apply(subject, change)):
+        if change.flag not in {other.flag for other in found} and good(after_change(subject, change)):
             found.append(change)
     return found
 
@@ -57,27 +55,26 @@ def memory_moves(subject: Subject, launch: Launch) -> Iterator[Change]:
     """What frees cache or lowers the need, nearest first: utilisation, batched tokens, async scheduling, expert
     parallelism, tensor parallelism, length where the policy allows."""
     name = launch.service.name
+
+    def flag(option: str, value: str | None = None) -> Change:
+        return Change(name, option, value, f"--{option}" + (f" {value}" if value is not None else ""))
+
     total, free = subject.gpu.memory_bytes / GIB, subject.free_gib
     if free is not None and launch.kv_bytes is None:
-        best = int((free / total - 0.01) * 100) / 100  # a hundredth of the total is left as slack
-        steps = [round(launch.utilization + 0.01 * step, 2) for step in range(1, 100)]
-        for value in steps:
-            if value <= best:
-                yield Change(name, "gpu-memory-utilization", f"{value:.2f}", f"--gpu-memory-utilization {value:.2f}")
-    budget = launch.budget or 0
-    least = max(512, (launch.max_num_seqs or 0) * launch.query)
-    while budget // 2 >= least:
+        best = round(100 * roomy(free, total))
+        first = round(100 * launch.utilization) + 1
+        yield from (flag("gpu-memory-utilization", f"{share / 100:.2f}") for share in range(first, best + 1))
+    budget, least = (launch.budget or 0) // 2, max(512, (launch.max_num_seqs or 0) * launch.query)
+    while budget >= least:
+        yield flag("max-num-batched-tokens", str(budget))
         budget //= 2
-        text = f"--max-num-batched-tokens {budget}"
-        yield Change(name, "max-num-batched-tokens", str(budget), text)
     if launch.async_scheduling:
-        yield Change(name, "no-async-scheduling", None, "--no-async-scheduling")
+        yield flag("no-async-scheduling")
     yield from layout_moves(subject, launch)
     length = -(-subject.workload.longest // 1024) * 1024
-    own = launch.max_model_len or subject.arch.max_len
     exact = not subject.workload.assumed and subject.cell.scenario.kind == "fixed-seq-len"
-    if length < own and (subject.known.shorter or exact):
-        yield Change(name, "max-model-len", str(length), f"--max-model-len {length}")
+    if length < (launch.max_model_len or subject.arch.max_len) and (subject.known.shorter or exact):
+        yield flag("max-model-len", str(length))
 
 
 def layout_moves(subject: Subject, launch: Launch) -> Iterator[Change]:

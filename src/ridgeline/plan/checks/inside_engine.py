@@ -12,6 +12,7 @@ import importlib.util
 import json
 import pathlib
 import re
+import subprocess
 import sys
 
 MISSING = {}
@@ -129,21 +130,30 @@ EVIDENCE = (
 )
 
 
+# Kernel, collective and transfer libraries that backends need and not every image has.
+LIBRARIES = (
+    "flashinfer", "deep_gemm", "aiter", "flash_attn", "deep_ep", "mori", "pplx_kernels", "lmcache", "mooncake", "nixl",
+    "triton", "flydsl",
+)  # fmt: skip
+
+
 def importable():
-    """Kernel libraries that this environment has; looked for, not imported."""
-    names = (
-        "flashinfer",
-        "deep_gemm",
-        "aiter",
-        "flash_attn",
-        "deep_ep",
-        "lmcache",
-        "mooncake",
-        "nixl",
-        "triton",
-        "flydsl",
-    )
-    return {name: importlib.util.find_spec(name) is not None for name in names}
+    """Which libraries this environment imports, each tried in a process of its own: some end the one that tries."""
+    return {name: imports(name) for name in LIBRARIES}
+
+
+def imports(name):
+    if importlib.util.find_spec(name) is None:
+        return False
+    try:
+        done = subprocess.run([sys.executable, "-c", f"import {name}"], capture_output=True, timeout=120, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        MISSING[f"importable.{name}"] = str(error)[:300]
+        return False
+    if done.returncode:
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"status {done.returncode}"]
+        MISSING[f"importable.{name}"] = last[0][:300]
+    return done.returncode == 0
 
 
 def main():

@@ -8,7 +8,6 @@ from ridgeline.engine.sizing import launch_plan
 from ridgeline.plan.checks.rule import Rule, Said, fails, passes, unknown, warns
 from ridgeline.plan.checks.subject import Subject
 
-_WHERE = ("kv-transfer-config", "kv-offloading-backend", "kv-offloading-size", "enable-hierarchical-cache")
 # Connectors that hand the cache from prefill to decode workers; they hold nothing.
 TRANSFER = ("Nixl", "MooncakeConnector", "MoRIIO", "P2p", "DecodeBench", "Example")
 # Connectors that need a service of their own, by a part of their name.
@@ -22,103 +21,79 @@ def _offloads(launch: Launch) -> str:
     if launch.hicache_ratio is not None or launch.hicache_gb is not None or launch.given("enable-hierarchical-cache"):
         return "hicache"
     name = str(launch.connector.get("kv_connector") or "")
-    return "" if any(name.startswith(word) for word in TRANSFER) else name
+    return "" if name.startswith(TRANSFER) else name
 
 
-def readiness(subject: Subject) -> Said:
+def readiness(subject: Subject, launch: Launch) -> Said:
     """O1: the service that holds the cache is there, and answers before the engine starts."""
-    for launch in subject.launches:
-        name = _offloads(launch)
-        where = launch.where(*_WHERE)
-        asked = subject.cell.arm.kv_offloading != "none"
-        if asked and not name:
-            yield fails(
-                f"the cell asks for KV offloading `{subject.cell.arm.kv_offloading}`, the command line has none",
-                where=where,
-            )
-        if name and not asked and launch.service.role == "engine":
-            yield fails(f"the command line offloads KV (`{name}`), the cell says none", where=where)
-        kind = next((text for word, text in SERVED.items() if word in name.lower()), None)
-        if kind is None or subject.deployment is None:
-            continue
-        stores = [s for s in subject.deployment.services if s.role == "cache"]
-        late = [s.name for s in stores if s.name not in launch.service.after]
-        blind = [s.name for s in stores if s.readiness is None]
-        if not stores and "mooncake" not in name.lower():
-            yield fails(f"`{name}` needs {kind}, and no service of the deployment is one", where=where)
-        elif not stores:
-            yield unknown(f"`{name}` may run embedded: no {kind} service is started here", where=where)
-        elif late or blind:
-            what = f"{', '.join(late)} not waited for" if late else f"{', '.join(blind)} without a readiness probe"
-            yield warns(f"the engine may start before {kind} answers: {what}", where=where)
-        else:
-            yield passes(f"{kind} answers before the engine starts", where=where)
+    name, asked = _offloads(launch), subject.cell.arm.kv_offloading
+    if asked != "none" and not name:
+        yield fails(f"the cell asks for KV offloading `{asked}`, the command line has none")
+    if name and asked == "none" and launch.service.role == "engine":
+        yield fails(f"the command line offloads KV (`{name}`), the cell says none")
+    kind = next((text for word, text in SERVED.items() if word in name.lower()), None)
+    if kind is None or subject.deployment is None:
+        return
+    stores = [service for service in subject.deployment.services if service.role == "cache"]
+    late = ", ".join(store.name for store in stores if store.name not in launch.service.after)
+    blind = ", ".join(store.name for store in stores if store.readiness is None)
+    if not stores and kind == "Mooncake":
+        yield unknown(f"`{name}` may run embedded: no {kind} service is started here")
+    elif not stores:
+        yield fails(f"`{name}` needs {kind}, and no service of the deployment is one")
+    elif late or blind:
+        what = f"{late} not waited for" if late else f"{blind} without a readiness probe"
+        yield warns(f"the engine may start before {kind} answers: {what}")
+    else:
+        yield passes(f"{kind} answers before the engine starts")
 
 
-def used(subject: Subject) -> Said:
+def used(subject: Subject, launch: Launch) -> Said:
     """O2: offloading can be used, and the run must show that it was."""
-    for launch in subject.launches:
-        name = _offloads(launch)
-        where = launch.where(*_WHERE)
-        if not name:
-            continue
-        if launch.hicache_gb is not None and subject.arch.family.startswith("deepseek_v4"):
-            text = "SGLang refuses --hicache-size for this model's cache: only a ratio is taken"
-            yield fails(text, where=launch.where("hicache-size"), hint="--hicache-ratio")
-            continue
-        if not launch.prefix_caching:
-            yield fails(
-                f"`{name}` needs prefix caching, which is off: it disables itself without telling the benchmark",
-                where=where,
-                hint="remove --no-enable-prefix-caching",
-            )
-            continue
-        seed = "PYTHONHASHSEED"
-        if launch.ranks > 1 and name not in ("native", "hicache") and seed not in launch.env:
-            yield warns(
-                f"ranks hash blocks differently without a fixed {seed}: nothing is shared",
-                where=where,
-                hint=f"{seed}=0",
-            )
-        else:
-            yield passes(f"`{name}` can serve hits", where=where)
-        yield Expectation("external_prefix_cache_hits", ">", 0, "tokens")
+    name, seed = _offloads(launch), "PYTHONHASHSEED"
+    if not name:
+        return
+    if launch.hicache_gb is not None and subject.arch.family.startswith("deepseek_v4"):
+        text = "SGLang refuses --hicache-size for this model's cache: only a ratio is taken"
+        yield fails(text, hint="--hicache-ratio", where=launch.where("hicache-size"))
+        return
+    if not launch.prefix_caching:
+        text = f"`{name}` needs prefix caching, which is off: it disables itself without telling the benchmark"
+        yield fails(text, hint="remove --no-enable-prefix-caching")
+        return
+    if launch.ranks > 1 and name not in ("native", "hicache") and seed not in launch.env:
+        text = f"ranks hash blocks differently without a fixed {seed}: nothing is shared"
+        yield warns(text, hint=f"{seed}=0")
+    else:
+        yield passes(f"`{name}` can serve hits")
+    yield Expectation("external_prefix_cache_hits", ">", 0, "tokens")
 
 
-def groups(subject: Subject) -> Said:
+def groups(subject: Subject, launch: Launch) -> Said:
     """O3: the connector takes a model with several cache groups."""
-    for launch in subject.launches:
-        name = _offloads(launch)
-        where = launch.where(*_WHERE)
-        plan, _ = launch_plan(subject.arch, launch)
-        if not name or launch.build.kind != "vllm" or plan is None:
-            continue
-        if len(plan.groups) == 1:
-            yield passes("one cache group, which every connector takes", where=where)
-            continue
-        dump = subject.dump()
-        connector = str(launch.connector.get("kv_connector") or "")
-        if dump is not None and dump.connectors is not None and connector and connector not in dump.connectors:
-            yield fails(
-                f"{dump.name} has no connector `{connector}`", where=where, hint=", ".join(sorted(dump.connectors))
-            )
-        else:
-            yield unknown(
-                f"this model has {len(plan.groups)} cache groups; whether `{name}` keeps the hybrid manager on is "
-                "only seen at a start",
-                where=where,
-                hint="look for `Hybrid KV cache manager is disabled` in the log",
-            )
+    name, dump = _offloads(launch), subject.dump()
+    plan, _ = launch_plan(subject.arch, launch)
+    if not name or plan is None:
+        return
+    connector = str(launch.connector.get("kv_connector") or "")
+    if len(plan.groups) == 1:
+        yield passes("one cache group, which every connector takes")
+    elif dump is not None and dump.connectors is not None and connector and connector not in dump.connectors:
+        yield fails(f"{dump.name} has no connector `{connector}`", hint=", ".join(sorted(dump.connectors)))
+    else:
+        text = f"this model has {len(plan.groups)} cache groups; whether `{name}` keeps the hybrid manager on is only "
+        yield unknown(f"{text}seen at a start", hint="look for `Hybrid KV cache manager is disabled` in the log")
 
 
+_AT = ("kv-transfer-config", "kv-offloading-backend", "kv-offloading-size", "enable-hierarchical-cache")
 RULES = (
     Rule("O1", "The cache service answers first", readiness, "A store that is merely alive loses the first writes, "
-    "or the engine dies.", "InferenceX's recipes and vLLM's connectors, read",
-         "Mooncake started with `sleep` and `kill -0`: liveness, not readiness."),
+         "or the engine dies.", "InferenceX's recipes and vLLM's connectors, read",
+         "Mooncake started with `sleep` and `kill -0`: liveness, not readiness.", at=_AT),
     Rule("O2", "Offloading can be used", used, "Offloading disables itself without prefix caching, and nothing is "
-    "shared when ranks hash differently.", "vLLM 0.26, read",
-         "A dram arm with no external hit is a `none` arm with more noise."),
+         "shared when ranks hash differently.", "vLLM 0.26, read",
+         "A dram arm with no external hit is a `none` arm with more noise.", at=_AT),
     Rule("O3", "Connector and cache groups", groups, "A connector that knows one group turns the hybrid manager off "
-    "for the whole model.", "vLLM 0.26, read",
-         "DeepSeek-V4 without the hybrid manager needs 465 GiB at a million tokens."),
+         "for the whole model.", "vLLM 0.26, read",
+         "DeepSeek-V4 without the hybrid manager needs 465 GiB at a million tokens.", at=_AT, engines=("vllm",)),
 )  # fmt: skip

@@ -13,24 +13,20 @@ _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 
 def image(subject: Subject) -> Said:
     """C3: the tag names one image for ever."""
-    name, where = subject.cell.benchmark.image, subject.cell.where
-    if "@sha256:" in name:
-        yield passes("the image is pinned by digest", where=where)
-        return
+    name = subject.cell.benchmark.image
     _, colon, tag = name.rpartition(":")
-    if not colon or "/" in tag:
-        yield fails(
-            f"`{name}` has no tag: it is whatever is newest when it is pulled",
-            where=where,
-            hint="name a version or a digest",
-        )
+    if "@sha256:" in name:
+        yield passes("the image is pinned by digest")
+    elif not colon or "/" in tag:
+        text = f"`{name}` has no tag: it is whatever is newest when it is pulled"
+        yield fails(text, hint="name a version or a digest")
     elif tag in _MOVING or (any(word in tag for word in _MOVING) and not _COMMIT.search(tag)):
-        yield warns(f"tag `{tag}` moves", where=where, hint="name a version, a commit or a digest")
+        yield warns(f"tag `{tag}` moves", hint="name a version, a commit or a digest")
     else:
-        yield passes(f"tag `{tag}` names one build", where=where)
+        yield passes(f"tag `{tag}` names one build")
 
 
 RULES = (
     Rule("C3", "The image is immutable", image, "A tag that moves makes a point that nobody can repeat.",
-         "InferenceX's policy", "`:latest` warns, no tag at all fails, `nightly-COMMIT` passes."),
+         "InferenceX's policy", "`:latest` warns, no tag at all fails, `nightly-COMMIT` passes.", whole=True),
 )  # fmt: skip

@@ -12,45 +12,60 @@ from ridgeline.core.where import Where
 from ridgeline.plan.checks.subject import Subject
 
 Said = Iterator[Finding | Expectation]
-Check = Callable[[Subject], Said]
+ENGINES = ("vllm", "sglang", "atom", "trt")
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One check. `why` says what goes wrong without it, `source` where the rule was read, `example` a worked one."""
+    """One check. `why` says what goes wrong without it, `source` where the rule was read, `example` a worked one.
+
+    `check` is asked (subject, launch) for each launch of an engine among `engines`, or (subject) once when it is about
+    the `whole` cell. A finding that names no place is at the first of the options `at` that the command line has.
+    """
 
     id: str
     title: str
-    check: Check
+    check: Callable[..., Said]
     why: str
     source: str
     example: str
+    at: tuple[str, ...] = ()
+    engines: tuple[str, ...] = ENGINES
+    whole: bool = False
 
     def __call__(self, subject: Subject) -> Said:
-        """The rule's findings and expectations, marked with its id."""
-        for said in self.check(subject):
-            yield replace(said, rule=self.id)
+        """The rule's findings and expectations, marked with its id and their place."""
+        if self.whole:
+            yield from (self._marked(said, subject.cell.where) for said in self.check(subject))
+            return
+        for launch in subject.launches:
+            if launch.build.kind in self.engines:
+                place = launch.where(*self.at)
+                yield from (self._marked(said, place) for said in self.check(subject, launch))
+
+    def _marked(self, said: Finding | Expectation, place: Where | None) -> Finding | Expectation:
+        if isinstance(said, Expectation):
+            return replace(said, rule=self.id)
+        return replace(said, rule=self.id, where=said.where or place)
 
 
 def said(
     verdict: Verdict,
     message: str,
     arithmetic: str = "",
+    hint: str | None = None,
     *,
     where: Where | None = None,
-    hint: str | None = None,
     changes: Iterable[Change] = (),
 ) -> Finding:
-    """A finding; its rule id is filled in by the rule. Without a hint the changes are told in words."""
+    """A finding; the rule fills in its id, and its place where none is named. Without a hint the changes are told in
+    words."""
     made = tuple(changes)
     told = hint if hint is not None else "; or ".join(change.text for change in made) or None
     return Finding("", verdict, message, arithmetic, where, told, made)
 
 
-def passes(message: str, arithmetic: str = "", where: Where | None = None) -> Finding:
-    return said(Verdict.PASS, message, arithmetic, where=where)
-
-
+passes = partial(said, Verdict.PASS)
 warns = partial(said, Verdict.WARN)
 unknown = partial(said, Verdict.UNKNOWN)
 fails = partial(said, Verdict.FAIL)

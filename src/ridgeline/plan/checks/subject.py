@@ -28,6 +28,8 @@ from ridgeline.spec.settings import Fleet
 ENGINE_ROLES = ("engine", "prefill", "decode")
 # A part of a config's framework -> the engine whose rules apply: `dynamo-vllm` and `llmd-vllm` run vLLM.
 KINDS = (("sglang", "sglang"), ("trt", "trt"), ("atom", "atom"), ("vllm", "vllm"))
+# What reads an engine's command line; None: as vLLM's.
+READERS = {"vllm": None, "atom": None, "sglang": sglang_launch, "trt": trt_launch}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +81,10 @@ class Subject:
         image = self.cell.benchmark.image
         return size(launch, self.arch, self.gpu, self.formats, self.known.observations, image)
 
+    def launch(self, name: str) -> Launch:
+        """The launch of the service with this name."""
+        return next(item for item in self.launches if item.service.name == name)
+
     def dump(self) -> Dump | None:
         """The dump of exactly this image, else of this released version; None when none was made."""
         build, image = self.build, self.cell.benchmark.image
@@ -86,6 +92,11 @@ class Subject:
         mine = [d for d in self.known.dumps if d.image == image]
         same = [d for d in self.known.dumps if (d.kind, d.version.split("+")[0]) == (build.kind, version)]
         return next(iter([*mine, *([] if build.assumed else same)]), None)
+
+    def no_dump(self, what: str) -> str:
+        """The sentence that `what` is not known, as no dump of this build was made."""
+        named = "an unnamed build" if self.build.assumed else self.build.name
+        return f"{what} is not known for {named} (`{self.cell.benchmark.image}`): no dump of it"
 
     def with_service(self, service: Service) -> Subject:
         """The same cell with one service replaced, read anew."""
@@ -101,19 +112,14 @@ def bind(subject: Subject, deployment: Deployment) -> Subject:
     launches = tuple(
         _launch(service, build, large, subject.arch.family)
         for service in deployment.services
-        if service.role in ENGINE_ROLES
-        and build.kind in ("vllm", "sglang", "atom", "trt")
-        and deployment.kind != "emulated"
+        if service.role in ENGINE_ROLES and build.kind in READERS and deployment.kind != "emulated"
     )
     return replace(subject, deployment=deployment, launches=launches, why="")
 
 
 def _launch(service: Service, build: Build, large_gpu: bool, family: str) -> Launch:
-    if build.kind == "sglang":
-        return sglang_launch(service, build)
-    if build.kind == "trt":
-        return trt_launch(service, build)
-    return vllm_launch(service, build, large_gpu=large_gpu, family=family)
+    read = READERS[build.kind]
+    return read(service, build) if read is not None else vllm_launch(service, build, large_gpu=large_gpu, family=family)
 
 
 def formats_for(cell: Cell, arch: ModelArch, gpu: Gpu) -> Formats:

@@ -17,6 +17,7 @@ from ridgeline.core.finding import Finding, Verdict
 from ridgeline.core.where import Where
 from ridgeline.plan.shell.facts import Facts
 from ridgeline.plan.shell.script import parse
+from ridgeline.recipes.router import SESSION_HEADER
 
 ORDER = ("cache", "engine", "router")  # the order in which services depend on each other
 MODEL_FLAGS = ("--served-model-name", "--model", "--model-path")
@@ -92,7 +93,13 @@ def deployment_of(run: DryRun, sources: Sources) -> Deployment | None:
         kind=engines[0].kind,
         metrics=tuple(service.name for service in fronts),
         recipe="shell script, dry-run",
+        session_header=SESSION_HEADER["sglang-router"] if any(_is_sglangs(s) for s in services) else None,
     )
+
+
+def _is_sglangs(service: Service) -> bool:
+    """Whether a service is SGLang's router, which tells sessions apart by a header of its own."""
+    return service.role == "router" and any("sglang" in item.text for item in service.argv[:4])
 
 
 def part_of(argv: Sequence[str]) -> Part | None:

@@ -34,6 +34,7 @@ class Dump:
     moe_backends: Mapping[str, tuple[str, ...] | None]
     connectors: frozenset[str] | None
     source: str
+    importable: Mapping[str, bool] | None = None  # module -> whether it could be imported there
     image: str = ""  # the image it was made in, where that was said: the only name a nightly has
 
     @property
@@ -75,6 +76,7 @@ def dump_from(data: Mapping[str, Any], file: str) -> Dump:
         moe_backends={name: None if items is None else tuple(items) for name, items in backends.items()},
         connectors=_names(data.get("kv_connectors")),
         source=file,
+        importable=data.get("importable"),
         image=str(data.get("image") or ""),
     )
 
