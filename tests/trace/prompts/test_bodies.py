@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.trace.making import send, session, turn
 
 from ridgeline.core.errors import EnvironmentFailed, InputError
@@ -126,17 +128,50 @@ def test_later_bodies_reuse_the_fragments_of_earlier_ones() -> None:
 def test_caches_stay_within_their_bytes() -> None:
     kept = Fragments(limit_bytes=100)
     for number in range(20):
-        assert kept.keep(number, bytes([number]) * 30) == bytes([number]) * 30
-        kept.find(0)  # used again and again, so it stays
+        assert kept.keep("s", number, bytes([number]) * 30) == bytes([number]) * 30
+        kept.find("s", 0)  # used again and again, so it stays
     assert kept.bytes <= 100
-    assert (kept.find(0), kept.find(19), kept.find(1)) == (b"\0" * 30, b"\x13" * 30, None)
-    kept.keep(0, b"shorter")
+    assert (kept.find("s", 0), kept.find("s", 19), kept.find("s", 1)) == (b"\0" * 30, b"\x13" * 30, None)
+    kept.keep("s", 0, b"shorter")
     assert kept.bytes <= 77
     tree = session([turn(range(500))], name="a"), session([turn(range(500))], name="b")
     source = make_prompts(tree, "bytes", model="m", cache_bytes=1000)
     first = b"".join(source.body(send(tree[0])))
     source.body(send(tree[1]))
     assert b"".join(source.body(send(tree[0]))) == first
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from("abc"), st.integers(0, 3), st.integers(1, 9)), max_size=60)
+)
+@settings(max_examples=60, deadline=None)
+def test_texts_are_kept_for_sessions_that_a_lane_is_on(steps: list[tuple[int, str, int, int]]) -> None:
+    kept, on = Fragments(limit_bytes=40), {}
+    for lane, name, part, size in steps:
+        before = set(on.values())
+        on[lane] = name
+        left = before - set(on.values())
+        assert kept.hold(lane, name) == (left.pop() if left else None)
+        kept.keep(name, part, bytes([part]) * size)
+        found = {(s, p): kept.find(s, p) for s in "abc" for p in range(4)}
+        present = {key: text for key, text in found.items() if text is not None}
+        assert {s for s, _ in present} <= set(on.values()) and present[name, part] == bytes([part]) * size
+        assert kept.bytes == sum(map(len, present.values())) <= 40
+
+
+@pytest.mark.parametrize("mode", ["bytes", "token-ids", "tokenizer"])
+def test_memory_follows_the_lanes_and_not_the_length_of_the_run(mode: str) -> None:
+    trees = [session([turn(range(k, k + 40)), turn(range(k, k + 50))], name=f"s{k}") for k in range(50)]
+    alone = [session([turn(range(k, k + 40))], name=f"one{k}") for k in range(50)]
+    source = make_prompts([], mode, model="m", tokenizer=Words())
+    sizes = []
+    for tree in (*trees, *alone, *trees):
+        bodies = [b"".join(source.body(send(tree, 0, k))) for k in range(len(tree.root.turns))]
+        again = make_prompts([], mode, model="m", tokenizer=Words()) if tree in trees[::25] else None
+        assert again is None or bodies == [b"".join(again.body(send(tree, 0, k))) for k in range(2)]
+        sizes.append(source._fragments.bytes)
+    assert max(sizes) < 2 * max(sizes[:2]), "one lane holds one session"
+    assert len(source._scripts._scripts) <= len(trees) + 1, "single requests leave nothing behind"
 
 
 def test_wrong_choices_are_refused() -> None:

@@ -126,6 +126,7 @@ class BytePrompts:
 
     def body(self, send: Send) -> list[bytes]:
         """The request as fragments: one a message, shared between turns."""
+        self._scripts.forget(self._fragments.hold(send.lane, send.session.id))
         script = self._scripts.of(send.session)
         conversation, turn = send.key
         texts = script.messages(conversation, turn)
@@ -134,17 +135,18 @@ class BytePrompts:
         plan = script.plan(conversation)
         parts: list[bytes] = []
         marker = send.marker
-        find, keep = self._fragments.find, self._fragments.keep
+        find, keep, session = self._fragments.find, self._fragments.keep, script.session.id
         for node in plan.path(turn):
             role = plan.segments[node].role
             if marker and role == "user":
-                name = (script.session.id, conversation, -1 - node)  # the content alone
-                content = find(name) or keep(name, self._run(script, conversation, node))
+                name = (conversation, -1 - node)  # the content alone
+                content = find(session, name) or keep(session, name, self._run(script, conversation, node))
                 parts += [opening(role, not parts), escaped(marker), content]
                 marker = ""
             else:
-                name = (script.session.id, conversation, node)
-                parts.append(find(name) or keep(name, self._message(script, conversation, node)))
+                name = (conversation, node)
+                part = find(session, name) or keep(session, name, self._message(script, conversation, node))
+                parts.append(part)
         ending = plan.endings[turn]
         if ending.tail:
             parts.append(script.tail(conversation, turn).tobytes())

@@ -165,6 +165,13 @@ class Scripts:
             script = self._scripts[session.id] = Script(session, self._tree, self.material)
         return script
 
+    def forget(self, session: str | None) -> None:
+        """No lane is on the session any more. A session of many turns keeps its plan, which takes milliseconds to make
+        and a lane may come back to; of single requests there can be any number."""
+        script = self._scripts.get(session) if session is not None else None
+        if script is not None and len(script.session.conversations) == len(script.session.root.turns) == 1:
+            del self._scripts[script.session.id]
+
     def layout(self, send: Send) -> Layout:
         """The whole prompt of a send as spans."""
         prompt = self.of(send.session).prompt(*send.key)

@@ -89,6 +89,7 @@ class TokenPrompts:
 
     def body(self, send: Send) -> list[bytes]:
         """The request as fragments; every group of ids begins with a comma, of which the first is left out."""
+        self._scripts.forget(self._fragments.hold(send.lane, send.session.id))
         script = self._scripts.of(send.session)
         conversation, turn = send.key
         parts = [part for part in self._parts(script, conversation, turn, send.marker) if part]
@@ -115,9 +116,9 @@ class TokenPrompts:
                 parts.append(_text(self._ids.marker(marker)))
                 marker = ""
             if segment.end > segment.start:
-                name = (script.session.id, conversation, node)
-                found = self._fragments.find(name)
-                parts.append(found or self._fragments.keep(name, self._run(script, conversation, node)))
+                session, name = script.session.id, (conversation, node)
+                found = self._fragments.find(session, name)
+                parts.append(found or self._fragments.keep(session, name, self._run(script, conversation, node)))
         if plan.endings[turn].tail:
             parts.append(_text(script.tail(conversation, turn)))
         return parts

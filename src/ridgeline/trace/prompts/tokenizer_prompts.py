@@ -119,6 +119,7 @@ class TokenizerPrompts:
 
     def body(self, send: Send) -> list[bytes]:
         """The request as fragments: opening and content of each message."""
+        self._scripts.forget(self._fragments.hold(send.lane, send.session.id))
         script = self._scripts.of(send.session)
         conversation, turn = send.key
         texts = script.messages(conversation, turn)
@@ -135,9 +136,9 @@ class TokenizerPrompts:
                 parts.append(escaped(marker))
                 marker = ""
             ends = node == path[-1] and plan.endings[turn].tail > 0
-            name = (script.session.id, conversation, node, turn if ends else None)
-            found = self._fragments.find(name)
-            parts.append(found or self._fragments.keep(name, self._content(script, send, node, ends)))
+            session, name = script.session.id, (conversation, node, turn if ends else None)
+            found = self._fragments.find(session, name)
+            parts.append(found or self._fragments.keep(session, name, self._content(script, send, node, ends)))
         parts.append(b'"}],' + self._closing(send.max_tokens))
         return parts
 
