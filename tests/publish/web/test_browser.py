@@ -4,6 +4,7 @@ and links. Needs Debian's Chromium. axe-core is looked for where AXE_CORE points
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import threading
@@ -328,6 +329,13 @@ def test_the_picture_is_saved_with_its_question_and_what_was_not_measured(show: 
     said = "".join(tree.itertext())
     assert "Ridgeline, data " in said and "no GPU took part" in said and "tok/s/user" in said
     assert "var(" not in text and "oklch" not in text and "color-mix" not in text  # every viewer knows the colours
+    ground, title = (
+        next(n.get("fill") or "" for n in tree.iter(f"{{http://www.w3.org/2000/svg}}{tag}")) for tag in ("rect", "text")
+    )
+    lightness = [sum(map(int, re.findall(r"\d+", colour))) for colour in (ground, title)]
+    assert lightness[0] > 3 * 240 and lightness[1] < 3 * 60  # ink on the page's own surface
+    listed = page.evaluate("[...document.querySelectorAll('.srow[aria-pressed=true] .name')].map(n => n.textContent)")
+    assert listed and all(name in said for name in listed)
     marks = [node for node in tree.iter() if node.get("data-i")]
     assert len(marks) == page.evaluate("document.querySelectorAll('#plot .pt').length") > 0
     with page.expect_download() as raster:

@@ -367,7 +367,7 @@ function tell() {
 async function picture(kind) {
   const kinds = unique(now.shown.map(p => p.source)).filter(source => source !== 'measured'), laid = unique(now.shown.map(p => series[p.s].overlay).filter(Boolean));
   const sub = [`${state.model} on ${now.subject.said}`, kinds.length ? `${kinds.join(' and ')} points: no GPU took part` : 'measured points', laid.length ? `unofficial: ${laid.join(', ')}` : ''].filter(Boolean).join(' · ');
-  const svg = still(chart.svg, { title: `${measures[now.y].label} against ${measures[now.x].said}`, sub, foot: [`Ridgeline${data.version ? `, data ${data.version}` : ''}`, served() ? location.href : data.run.name].filter(Boolean).join(' · ') });
+  const svg = still(chart.svg, unique(now.shown.map(p => p.s)).map(s => series[s]), { title: `${measures[now.y].label} against ${measures[now.x].said}`, sub, foot: [`Ridgeline${data.version ? `, data ${data.version}` : ''}`, served() ? location.href : data.run.name].filter(Boolean).join(' · ') });
   const name = `${state.model}-${now.y}-${now.x}`.replace(/[^\w.-]+/g, '-');
   download(kind === 'png' ? await png(svg) : new Blob([svg], { type: 'image/svg+xml' }), `${name}.${kind}`);
 }
