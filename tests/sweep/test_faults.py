@@ -36,13 +36,14 @@ CAUGHT = {
     "no-affinity": "affinity",
     "preempt-every=40": "preemptions",
     "acceptance=1.6": "acceptance",
-    "absent-rank": "ranks",
     "small-pool=120000": "kv-tokens",
 }
 
+NOT_READY = "absent-rank"  # is noticed before anything is measured
+
 
 def test_every_kind_of_fault_is_tried() -> None:
-    assert {text.partition("=")[0] for text in CAUGHT} == set(KINDS)
+    assert {text.partition("=")[0] for text in CAUGHT} | {NOT_READY} == set(KINDS)
 
 
 def test_faults_that_are_not_understood_are_refused_together() -> None:
@@ -56,6 +57,10 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("trace") / "trace.jsonl"
     write_jsonl(path, synthesise(12, seed=3, shape="quickstart"))
     return path
+
+
+class Failed(Exception):
+    """The cell gave no point."""
 
 
 def measured(folder: Path, trace: Path, *words: str, more: Sequence[Expectation] = ()) -> Point:
@@ -72,8 +77,10 @@ def measured(folder: Path, trace: Path, *words: str, more: Sequence[Expectation]
 
     sweep = Sweep([CELL], SETTINGS, Workload(SETTINGS, trace), deploy, expect=expect)
     with RunFolder.create_or_open(folder, RunHeader(name="f", created_at="2026-01-01T00:00:00Z")) as out:
-        summary = sweep.run(out)
-        assert summary.done == 1, [failure.message for failure in out.failures()]
+        sweep.run(out)
+        (failure,) = out.failures() or (None,)
+        if failure is not None:
+            raise Failed(f"{failure.layer}: {failure.message}")
         return out.points()[0]
 
 
@@ -93,6 +100,12 @@ def test_a_seeded_fault_is_caught(fault: str, tmp_path: Path, trace: Path) -> No
     assert CAUGHT[fault] in codes(point), point.reasons
     assert point.validity in (Validity.DEGRADED, Validity.INVALID)
     assert point.provenance["proof"]["contradicted"] >= 1
+
+
+@pytest.mark.integration
+def test_an_absent_rank_is_noticed_before_anything_is_measured(tmp_path: Path, trace: Path) -> None:
+    with pytest.raises(Failed, match=r"^ready: `engine` was not ready: its metrics show 1 of 2 ranks"):
+        measured(tmp_path / "run", trace, "--fault", NOT_READY)
 
 
 @pytest.mark.integration

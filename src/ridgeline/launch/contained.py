@@ -14,8 +14,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ridgeline.core.errors import EnvironmentFailed
+from ridgeline.launch.autopsy import autopsy
+from ridgeline.launch.cgroups import kill_group, new_group, remove_group
+from ridgeline.launch.runtimes import remove_container
+from ridgeline.launch.stall import Effort, effort
 
 GUARDIAN = Path(__file__).with_name("guardian.py")
+DOCKER = "docker by label, cidfile and reaper"
+EVERYWHERE = {"PYTHONFAULTHANDLER": "1"}  # an engine that crashes, or is asked to (autopsy.py), prints its stacks
 
 
 class _CannotIsolate(Exception):
@@ -31,17 +37,22 @@ class Contained:
         try:
             self._spawn(argv, env, cwd)
         except _CannotIsolate:
-            self._spawn(argv, {**env, "RIDGELINE_CONTAINMENT": "subreaper"}, cwd)
+            self._spawn(argv, {**env, "RIDGELINE_CONTAINMENT": "cgroup"}, cwd)
 
     def _spawn(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
         self._control, theirs = socket.socketpair()
+        self._group = new_group()
+        held = ["--cgroup", str(self._group)] if self._group else []
+        self._docker = _cidfile(argv)
+        if self._docker:
+            held += ["--cidfile", self._docker]
         with self.log.open("ab") as output, theirs:
             self._guardian = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(GUARDIAN), str(theirs.fileno()), "--", *argv],
+                [sys.executable, "-I", "-S", str(GUARDIAN), str(theirs.fileno()), *held, "--", *argv],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=dict(env),
+                env={**EVERYWHERE, **env},
                 cwd=cwd,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
@@ -71,7 +82,11 @@ class Contained:
         for line in lines:
             word, _, value = line.decode().partition(" ")
             if word == "held":
-                self.containment = value
+                self.containment = (
+                    f"docker by label, cidfile and reaper; its client by {value}" if self._docker else value
+                )
+                if value != "cgroup":
+                    self._drop_group()
             elif word == "started":
                 self.pid = int(value)
             elif word == "exited":
@@ -112,7 +127,31 @@ class Contained:
         self.close()
         return self.exit_status
 
+    def effort(self) -> Effort:
+        """What its process tree has done so far."""
+        return effort(self.guardian_pid, self.log)
+
+    def autopsy(self, why: str = "") -> str:
+        """What it was doing, for people, before it is killed."""
+        return autopsy(self.guardian_pid, self.log, why=why)
+
     def close(self) -> None:
         """Kill every process of the service and wait until they are gone."""
         self._control.close()
         self._guardian.wait()
+        self._drop_group()
+        if self._docker:
+            remove_container(Path(self._docker))
+
+    def _drop_group(self) -> None:
+        """Whatever is left in it, should the guardian have been killed, goes with it."""
+        group, self._group = self._group, None
+        if group is not None:
+            kill_group(group)
+            remove_group(group)
+
+
+def _cidfile(argv: Sequence[str]) -> str | None:
+    """Where docker's client writes down which container it started: the daemon keeps it when the client is killed."""
+    words = (word.partition("=") for word in argv) if argv[:2] == ["docker", "run"] else ()
+    return next((value for name, _, value in words if name == "--cidfile"), None)

@@ -1,15 +1,22 @@
 """Runs one service so that nothing of it outlives the supervisor. A program of its own: standard library only.
 
-    python -I -S guardian.py CONTROL_FD -- ARGV...
+    python -I -S guardian.py CONTROL_FD [--cgroup FOLDER] [--cidfile FILE] -- ARGV...
 
 The supervisor holds the other end of a socket. When it closes, because the supervisor stopped or was killed in any
-way, every process of the service is killed. Two ways of holding them together, the strongest the kernel allows:
+way, every process of the service is killed. Three ways of holding them together, the strongest the kernel allows:
 
 pid-namespace  the service runs in a PID namespace of its own (with its own /proc); when its first process dies, the
                kernel kills all others, daemons in sessions of their own included. The first process is tied to this
                one by the parent-death signal, so the guarantee holds even when the guardian itself is killed.
+cgroup         the service runs in the cgroup FOLDER, which is killed as a whole. When the guardian itself is killed
+               with SIGKILL, what is left is found by its cgroup and killed at the next start (cgroups.py).
 subreaper      orphans of the service become children of this process, which finds and kills them all. Holds unless
                the guardian itself is killed with SIGKILL.
+
+With FILE, the service is a client of docker's daemon, whose container is no child of ours: once the guardian is gone,
+in whatever way, a reaper that it started removes the container that FILE names.
+
+RIDGELINE_CONTAINMENT names the strongest way to try.
 
 Lines to the supervisor: `held HOW`, `started PID`, `exited STATUS` (as from waitpid), then it ends.
 Lines from it: `signal N` sends N to the service's process group; end of file kills everything.
@@ -21,6 +28,7 @@ import os
 import select
 import signal
 import socket
+import subprocess
 import sys
 import time
 
@@ -34,24 +42,34 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 def main() -> int:
     control = socket.socket(fileno=int(sys.argv[1]))
-    argv = sys.argv[sys.argv.index("--") + 1 :]
+    split = sys.argv.index("--")
+    argv = sys.argv[split + 1 :]
+    given = dict(zip(sys.argv[2:split:2], sys.argv[3:split:2], strict=True))
+    cgroup = given.get("--cgroup", "")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the supervisor, which stops us in order
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if "--cidfile" in given:
+        _start_reaper(control, given["--cidfile"])
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     read_end, write_end = os.pipe()
-    isolated = os.environ.pop("RIDGELINE_CONTAINMENT", "") != "subreaper" and libc.unshare(CLONE_NEWPID) == 0
-    say(control, f"held {'pid-namespace' if isolated else 'subreaper'}")
+    strongest = os.environ.pop("RIDGELINE_CONTAINMENT", "") or "pid-namespace"
+    isolated = strongest == "pid-namespace" and libc.unshare(CLONE_NEWPID) == 0
+    if isolated or strongest == "subreaper" or not (cgroup and _is_writable(cgroup)):
+        cgroup = ""
+    say(control, f"held {'pid-namespace' if isolated else 'cgroup' if cgroup else 'subreaper'}")
     first = os.fork()
     if first == 0:
         control.close()
         os.close(read_end)
-        _first_process(argv, write_end, isolated)
+        _first_process(argv, write_end, isolated, cgroup)
     os.close(write_end)
-    return _watch(control, read_end, first, isolated)
+    return _watch(control, read_end, first, isolated, cgroup)
 
 
-def _first_process(argv: list[str], report: int, isolated: bool) -> None:
+def _first_process(argv: list[str], report: int, isolated: bool, cgroup: str) -> None:
     """Starts the service, reaps orphans, reports `PID` and `STATUS`, and ends with the service."""
+    if cgroup:
+        _write(f"{cgroup}/cgroup.procs", "0")
     if isolated:
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if not _mount_own_proc():
@@ -88,7 +106,7 @@ def _mount_own_proc() -> bool:
     return mounted == 0
 
 
-def _watch(control: socket.socket, report: int, first: int, isolated: bool) -> int:
+def _watch(control: socket.socket, report: int, first: int, isolated: bool, cgroup: str) -> int:
     """Pass reports up and signals down until the service ends or the supervisor is gone; then kill what is left."""
     service = 0
     buffer = b""
@@ -110,7 +128,7 @@ def _watch(control: socket.socket, report: int, first: int, isolated: bool) -> i
                 say(control, line.decode())
             if not data:
                 break
-    _kill_everything(first, isolated)
+    _kill_everything(first, isolated, cgroup)
     return 0
 
 
@@ -128,12 +146,15 @@ def _signal_group(leader: int, number: int) -> None:
         os.killpg(leader, number)
 
 
-def _kill_everything(first: int, isolated: bool) -> None:
-    """Kill and reap. Killing a namespace's first process kills all of it; else the tree is hunted in /proc."""
+def _kill_everything(first: int, isolated: bool, cgroup: str) -> None:
+    """Kill and reap. Killing a namespace's first process kills all of it, and so does a cgroup's own file; else the
+    tree is hunted in /proc."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(first, signal.SIGKILL)
     deadline = time.monotonic() + KILL_FOR_SECONDS
     while time.monotonic() < deadline:
+        if cgroup:
+            _write(f"{cgroup}/cgroup.kill", "1")  # not before kernel 5.14; what is below us is hunted all the same
         for pid in [] if isolated else _descendants(os.getpid()):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -142,7 +163,52 @@ def _kill_everything(first: int, isolated: bool) -> None:
                 pass
             time.sleep(0.01)
         except ChildProcessError:
-            return
+            break
+    if cgroup:
+        with contextlib.suppress(OSError):
+            os.rmdir(cgroup)
+
+
+def _is_writable(cgroup: str) -> bool:
+    return os.access(f"{cgroup}/cgroup.procs", os.W_OK)
+
+
+def _write(path: str, text: str) -> None:
+    with contextlib.suppress(OSError), open(path, "w") as file:
+        file.write(text)
+
+
+def _start_reaper(control: socket.socket, cidfile: str) -> None:
+    """A process of nobody's that waits for our end. It is started before any namespace: afterwards, once the first
+    process of ours is dead, nothing can be started any more."""
+    ours, theirs = os.pipe()
+    middle = os.fork()
+    if middle:
+        os.waitpid(middle, 0)
+        os.close(ours)
+        return  # the other end stays open until we die
+    os.setsid()
+    if os.fork() == 0:
+        control.close()
+        os.close(theirs)
+        os.read(ours, 1)
+        _remove_container(cidfile)
+    os._exit(0)
+
+
+def _remove_container(cidfile: str) -> None:
+    """The daemon keeps a container whose client was killed."""
+    try:
+        with open(cidfile) as file:
+            container = file.read().strip()
+    except OSError:
+        return
+    if container:
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(
+                ["docker", "rm", "--force", container],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60,
+            )  # fmt: skip
 
 
 def _descendants(root: int) -> list[int]:

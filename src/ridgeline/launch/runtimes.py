@@ -116,6 +116,17 @@ def reap(sweep: str, ask: Ask | None = None) -> list[str]:
     return found
 
 
+def remove_container(cidfile: Path, ask: Ask | None = None) -> None:
+    """Remove the container that a client wrote down; the daemon keeps it when the client was killed. One that is gone
+    already is no objection."""
+    try:
+        container = cidfile.read_text().strip()
+    except OSError:
+        return
+    if container:
+        (ask or _ask)(["docker", "rm", "--force", container])
+
+
 def _ask(words: Sequence[str]) -> str | None:
     if shutil.which(words[0]) is None:
         return None

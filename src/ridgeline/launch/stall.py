@@ -1,16 +1,12 @@
-"""Does a process tree still do anything? Its log grows, it uses CPU, or it reads and writes.
+"""Does a process tree still do anything, and does it get anywhere?
 
-A start that does none of these for long hangs, however much of its time limit is left. One that spins is only caught by
-the limit. Before a hanging tree is killed, what every process is doing is written down: stacks by py-spy where it is
-installed, else what the kernel says it waits for.
+It moves while its log grows, it uses CPU, or reads and writes. It gets on while its log grows or it reads and writes:
+CPU alone may be a loop that never ends. Looks are taken once a second and cost a walk over /proc.
 """
 
 from __future__ import annotations
 
 import contextlib
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +14,8 @@ from typing import NamedTuple
 
 import psutil
 
-CPU_MOVES_S = 0.5  # of CPU time between two looks: less is a poll loop, not work
-IO_MOVES_BYTES = 1 << 20  # likewise for reading and writing
-PY_SPY_TIMEOUT_S = 20.0
+CPU_MOVES = 0.1  # of one core: less is a poll loop, not work
+IO_MOVES = 256 << 10  # bytes a second, likewise
 
 
 class Effort(NamedTuple):
@@ -31,6 +26,13 @@ class Effort(NamedTuple):
     io: int
 
 
+class Still(NamedTuple):
+    """Seconds since anything moved, and since it got on."""
+
+    moved_s: float
+    got_on_s: float
+
+
 def effort(root: int, log: Path) -> Effort:
     """The effort of a process (guardian included) and everything below it."""
     cpu, moved = 0.0, 0
@@ -39,7 +41,8 @@ def effort(root: int, log: Path) -> Effort:
             times = process.cpu_times()
             cpu += times.user + times.system
             counters = process.io_counters()
-            moved += counters.read_chars + counters.write_chars
+            # pages of a mapped file are in the second pair only, what the page cache had in the first only
+            moved += max(counters.read_chars, counters.read_bytes) + max(counters.write_chars, counters.write_bytes)
     size = log.stat().st_size if log.exists() else 0
     return Effort(size, cpu, moved)
 
@@ -55,63 +58,36 @@ def tree(root: int) -> list[psutil.Process]:
 
 @dataclass(slots=True)
 class StallWatch:
-    """Says how long nothing has moved. `look` gives the effort so far; `clock` seconds."""
+    """Says for how long nothing has moved. `look` gives the effort so far; `clock` seconds."""
 
     look: Callable[[], Effort]
     clock: Callable[[], float]
-    _seen: Effort | None = None
+    _seen: Effort | None = None  # at the last look
+    _at: float = 0.0
     _moved_at: float = 0.0
+    _got_on_at: float = 0.0
 
-    def still_s(self) -> float:
-        """Seconds since something last moved, as far as the looks tell."""
+    @property
+    def io(self) -> int:
+        """Bytes read and written, at the last look."""
+        return self._seen.io if self._seen else 0
+
+    def still(self) -> Still:
+        """How long the tree has been still, as far as the looks tell."""
         now, before, current = self.clock(), self._seen, self.look()
-        if (
+        passed, self._seen, self._at = now - self._at, current, now
+        got_on = (
             before is None
+            or current.cpu_s < before.cpu_s  # a process is gone: that is something too
             or current.log != before.log
-            or current.cpu_s - before.cpu_s >= CPU_MOVES_S
-            or current.io - before.io >= IO_MOVES_BYTES
-            or current.cpu_s < before.cpu_s  # a process ended: that is something too
-        ):
-            self._seen, self._moved_at = current, now
-        return now - self._moved_at
-
-
-def stacks(root: int) -> str:
-    """What every process of a tree is doing, as text for people."""
-    spy = shutil.which("py-spy") or _beside("py-spy")
-    parts = []
-    for process in tree(root)[1:]:  # the guardian is ours
-        with contextlib.suppress(psutil.Error, OSError):
-            words = " ".join(process.cmdline())[:300]
-            parts.append(f"== pid {process.pid}: {words}\n{_waits_for(process)}")
-            if spy and "python" in process.name():
-                parts[-1] += _dump(spy, process.pid)
-    if not spy:
-        parts.append("py-spy is not installed, so there are no Python stacks: `pip install py-spy`\n")
-    return "\n".join(parts)
-
-
-def _waits_for(process: psutil.Process) -> str:
-    place = Path(f"/proc/{process.pid}")
-    waiting = "unknown"
-    with contextlib.suppress(OSError):
-        waiting = (place / "wchan").read_text() or "0"
-    lines = [f"state {process.status()}, {process.num_threads()} threads, waits in {waiting}"]
-    with contextlib.suppress(OSError):
-        lines += [f"  {line}" for line in (place / "stack").read_text().splitlines()[:12]]
-    return "\n".join(lines) + "\n"
-
-
-def _dump(spy: str, pid: int) -> str:
-    try:
-        done = subprocess.run(
-            [spy, "dump", "--pid", str(pid)], capture_output=True, text=True, timeout=PY_SPY_TIMEOUT_S, check=False
+            or abs(current.io - before.io) >= IO_MOVES * passed > 0
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"py-spy: {error}\n"
-    return done.stdout or f"py-spy: {done.stderr.strip()}\n"
+        if got_on:
+            self._got_on_at = now
+        if got_on or (before is not None and current.cpu_s - before.cpu_s >= CPU_MOVES * passed > 0):
+            self._moved_at = now
+        return Still(now - self._moved_at, now - self._got_on_at)
 
-
-def _beside(name: str) -> str | None:
-    path = Path(sys.executable).with_name(name)
-    return str(path) if path.exists() else None
+    def moved(self) -> None:
+        """Somebody else saw it move."""
+        self._moved_at = self.clock()

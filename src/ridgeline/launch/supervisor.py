@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -12,13 +11,15 @@ from types import TracebackType
 
 from ridgeline.core.deployment import Deployment, Service
 from ridgeline.core.errors import EnvironmentFailed, InputError
-from ridgeline.launch.contained import Contained
+from ridgeline.launch.allocation import OneMachine, Place
+from ridgeline.launch.engines.kinds import ENGINES
+from ridgeline.launch.machines import Machine, Process, ThisMachine
 from ridgeline.launch.phases import Phases
-from ridgeline.launch.ports import PortLeases
+from ridgeline.launch.reach import Reach
 from ridgeline.launch.readiness import wait_ready
 from ridgeline.launch.render import render_argv, render_env, render_files
-from ridgeline.launch.stall import stacks
-from ridgeline.launch.watch import STALL_S, StartWatch
+from ridgeline.launch.telemetry import installed_tool, recorder_words
+from ridgeline.launch.watch import SPIN_S, STALL_S, StartWatch
 
 LAST_LINES = 12
 
@@ -53,7 +54,8 @@ class Running:
     """One service that runs: its process, its ports, and how long it took to be ready (seconds)."""
 
     service: Service
-    process: Contained
+    process: Process
+    machine: Machine
     ports: Mapping[str, int]
     ready_s: float | None = None
     phases: Phases | None = None
@@ -69,8 +71,14 @@ class Supervisor:
     on_start: Callable[[str, Phases], None] = lambda service, phases: None  # how far a service has come
     wrap: Wrap = lambda service, argv, env, folder: argv  # words around a service's own: a container runtime
     stall_s: float = STALL_S  # a start in which nothing moves for so long is given up
+    spin_s: float = SPIN_S  # and one that computes and gets nowhere for so long
+    place: Place | None = None  # machines of the deployment's nodes; this one when none are given
     running: dict[str, Running] = field(default_factory=dict)
+    telemetry: bool = False  # record the GPUs of every node
+    gpu_logs: dict[str, Path] = field(default_factory=dict)  # by node
+    ranks: dict[str, int] = field(default_factory=dict)  # that were reached, by service
     _stack: ExitStack = field(default_factory=ExitStack)
+    _recorders: list[Process] = field(default_factory=list)
     _stopped: bool = False
 
     def __enter__(self) -> Supervisor:
@@ -87,42 +95,58 @@ class Supervisor:
         self.stop()
 
     def _start_all(self) -> None:
-        away = [service.name for service in self.deployment.services if service.node]
-        if away:
-            raise EnvironmentFailed(
-                f"{', '.join(away)} belong on other nodes, and this executor starts services on one machine",
-                hint="an executor that spans machines runs such cells",
-            )
-        leases = self._stack.enter_context(PortLeases())
         self.folder.mkdir(parents=True, exist_ok=True)
+        place = self.place or self._stack.enter_context(OneMachine().open(self.deployment, self.folder))
+        hosts = {service.name: place.of(service).address for service in self.deployment.services}
         ports = {
-            (s.name, name): leases.lease(dict(s.spans or ()).get(name, 1))
+            (s.name, name): place.of(s).lease(dict(s.spans or ()).get(name, 1))
             for s in self.deployment.services
             for name in s.ports
         }
+        self._record_gpus(place)
         for service in start_order(self.deployment):
             self.on_phase(service.name, "start")
             own = {name: number for (owner, name), number in ports.items() if owner == service.name}
             work = self.folder / f"{service.name}.work"
             work.mkdir(exist_ok=True)
-            for name, text in render_files(service, ports).items():
+            for name, text in render_files(service, ports, hosts).items():
                 (work / name).write_text(text, encoding="utf-8")
-            added = render_env(service, ports)
-            process = Contained(
-                self.wrap(service, render_argv(service, ports), added, work),
-                env={**os.environ, **added},
-                cwd=work,
-                log=self.folder / f"{service.name}.log",
-            )
-            self.running[service.name] = Running(service, process, own)
+            added = render_env(service, ports, hosts)
+            words = self.wrap(service, render_argv(service, ports, hosts), added, work)
+            machine = place.of(service)
+            process = machine.start(words, added, work, self.folder / f"{service.name}.log")
+            self.running[service.name] = Running(service, process, machine, own)
             if service.readiness is not None:
                 self._await_ready(self.running[service.name])
             self.on_phase(service.name, "ready")
+        self._reach_ranks()
+
+    def _record_gpus(self, place: Place) -> None:
+        """Telemetry of every node, where a tool for it is installed: see telemetry.py."""
+        for machine in place.distinct if self.telemetry else ():
+            if isinstance(machine, ThisMachine) and installed_tool() is None:
+                continue
+            log = self.folder / f"gpu-{machine.name}.csv"
+            self._recorders.append(machine.start(recorder_words(), {}, self.folder, log))
+            self.gpu_logs[machine.name] = log
+
+    def _reach_ranks(self) -> None:
+        """Every rank has answered, through every hop: see reach.py."""
+        kind = ENGINES.get(self.deployment.kind)
+        if kind is not None:
+            at = {
+                name: (running.machine.address, next(iter(running.ports.values())))
+                for name, running in self.running.items()
+                if running.ports
+            }
+            self.ranks = Reach(self.deployment, kind, at, self.check_alive).all_ranks()
 
     def _await_ready(self, running: Running) -> None:
         name = running.service.name
         assert running.service.readiness is not None
-        watch = StartWatch(name, running.process, self.stall_s, lambda phases: self.on_start(name, phases))
+        watch = StartWatch(
+            name, running.process, self.stall_s, self.spin_s, on_move=lambda phases: self.on_start(name, phases)
+        )
         running.phases = watch.phases
 
         def alive() -> None:
@@ -134,11 +158,12 @@ class Supervisor:
                 running.service.readiness,
                 next(iter(running.ports.values())),
                 endpoint=self.deployment.endpoint,
+                address=running.machine.address,
                 alive=alive,
             )
         except EnvironmentFailed as error:
             if not watch.stacks_file.exists() and running.process.poll() is None:  # out of time, still there
-                watch.stacks_file.write_text(stacks(running.process.guardian_pid))
+                watch.write_stacks(f"{error.message}\n")
             raise EnvironmentFailed(f"`{name}`: {error.message}", hint=error.hint) from error
         watch.end()
 
@@ -165,8 +190,9 @@ class Supervisor:
     def url(self, service: str | None = None, port: str | None = None) -> str:
         """Base address of a service; of the one that takes requests when none is named. `port`: by name, else the
         first."""
-        ports = self.running[service or self.deployment.entry].ports
-        return f"http://127.0.0.1:{ports[port] if port else next(iter(ports.values()))}"
+        running = self.running[service or self.deployment.entry]
+        number = running.ports[port] if port else next(iter(running.ports.values()))
+        return f"http://{running.machine.address}:{number}"
 
     @property
     def containment(self) -> dict[str, str]:
@@ -189,6 +215,8 @@ class Supervisor:
             running = self.running[name]
             self.on_phase(name, "stop")
             running.process.stop(running.service.stop_grace_s)
+        for recorder in self._recorders:
+            recorder.stop(1.0)
         self._stack.close()
 
 

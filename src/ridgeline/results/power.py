@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ridgeline.core.point import Measure
+from ridgeline.core.point import Measure, Point
+from ridgeline.core.record import Replay
 from ridgeline.results.sweepline import Floats
 
 SCHEMA_VERSION = 2  # of the power metrics in a row
@@ -127,6 +128,27 @@ def integrate(log: str | None, result: Mapping[str, Any], expected_gpus: int) ->
         reasons += [code for code in problem if code not in reasons]
     counts = {name: len(at) for name, (at, _) in found.devices.items()}
     return _answer(reasons, window, result, expected_gpus, counts, gaps, energy, issues)
+
+
+def energy_of(log: str | None, replay: Replay, point: Point, gpus: int) -> Power:
+    """Energy over a replay's measured window, whose counts are those of its point."""
+    start, end = replay.phases.profiling_start_ns, replay.phases.drained_ns or replay.phases.profiling_end_ns
+    origin = replay.settings.get("origin_unix_ns")
+    window: dict[str, float] = {}
+    if start is not None and end is not None and isinstance(origin, int):
+        window = {
+            "benchmark_start_time_unix": (origin + start) / 1e9,
+            "benchmark_end_time_unix": (origin + end) / 1e9,
+            "duration": (end - start) / 1e9,
+        }
+    counts = {
+        "completed": "requests.good",
+        "total_input_tokens": "tokens.input",
+        "total_output_tokens": "tokens.output",
+    }
+    found = {name: point.value(measure) for name, measure in counts.items()}
+    totals = {name: None if value is None else round(value) for name, value in found.items()}
+    return integrate(log, window | totals, gpus)
 
 
 def read_log(log: str | None, window: Window) -> _Log:

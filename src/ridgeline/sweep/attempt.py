@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -15,10 +16,12 @@ from ridgeline.core.cell import Cell
 from ridgeline.core.deployment import Deployment
 from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.core.record import Replay
+from ridgeline.launch.allocation import Allocation, OneMachine
 from ridgeline.launch.blame import Blame, blame
 from ridgeline.launch.phases import Phases
-from ridgeline.launch.probe import Node, probe, refuse_unfit
+from ridgeline.launch.probe import Node, refuse_unfit
 from ridgeline.launch.supervisor import Supervisor, Wrap, tail
+from ridgeline.launch.telemetry import mark, since
 from ridgeline.replay.driver import ReplaySettings, run_replay
 from ridgeline.replay.endpoint import Endpoint
 from ridgeline.replay.progress import Progress
@@ -29,15 +32,19 @@ SCRAPE_S = 1.0  # simulated and real: under a speed-up the same window must not 
 SCRAPE_LEAST_S = 0.1
 TAIL_LINES = 200  # of each log, in which signs of the cause are looked for
 FLUSH_TIMEOUT_S = 10.0
+RECORDED_S = 2.5  # two samples of the slower of the GPU tools
 START, READY = "engine start", "ready"  # layers of a start
+EMULATED = "emulated"
 
 
 class Attempt(NamedTuple):
-    """What a successful attempt leaves: the replay, the services' logs, and what was found of the launch."""
+    """What a successful attempt leaves: the replay, the services' logs, what was found of the launch, and what was
+    recorded of the GPUs meanwhile, by node."""
 
     replay: Replay
     logs: dict[str, Path]
     found: dict[str, object]
+    gpus: Mapping[str, str]
 
 
 class AttemptFailed(EnvironmentFailed):
@@ -67,19 +74,36 @@ class EngineStart:
     progress_s: float = 0.25
     on_start: Callable[[str, Phases], None] = lambda service, phases: None
     wrap: Wrap | None = None  # words of a container runtime around every service
+    telemetry: bool = True  # record the GPUs, where the services are to use some
+    machines: Allocation = field(default_factory=OneMachine)  # where the nodes of the deployment are
     served: int = 0  # cells replayed so far
     _supervisor: Supervisor = field(init=False)
-    _node: Node = field(init=False)
+    _nodes: dict[str, Node] = field(default_factory=dict)
+    _stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def __enter__(self) -> Self:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._node = probe(self.folder)
         try:
-            refuse_unfit(self._node, self.deployment)
+            self._start()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def _start(self) -> None:
+        """Look at every node first; what is not fit there would fail any start."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            place = self._stack.enter_context(self.machines.open(self.deployment, self.folder))
+            self._nodes = {machine.name: machine.probe(self.folder) for machine in place.distinct}
+            for node in self._nodes.values():
+                refuse_unfit(node, self.deployment)
         except EnvironmentFailed as error:
             blamed = Blame.INFRASTRUCTURE
             raise AttemptFailed("node", error.message, hint=error.hint, logs={}, blamed=blamed) from error
-        self._supervisor = Supervisor(self.deployment, self.folder, on_phase=self._phase, on_start=self.on_start)
+        self._supervisor = Supervisor(
+            self.deployment, self.folder, on_phase=self._phase, on_start=self.on_start, place=place
+        )
+        self._supervisor.telemetry = self.telemetry and self.deployment.kind != EMULATED
         if self.wrap is not None:
             self._supervisor.wrap = self.wrap
         try:
@@ -87,17 +111,19 @@ class EngineStart:
         except EnvironmentFailed as error:
             layer = READY if "was not ready" in error.message else START  # a start that hangs is an engine start
             raise self._failed(layer, error.message, error.hint) from error
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._supervisor.stop()
+        self._stack.close()
 
     def replay(self, cell: Cell, load: Load) -> Attempt:
         """Replay one cell's load. The cache is flushed before every cell but the first, where the engine can do it."""
         cache = self._cache_before()
         self.on_step("replay", cell.name)
+        recordings = self._supervisor.gpu_logs
+        marks = {node: mark(log) for node, log in recordings.items()}
         try:
             replay = self._replay(load)
         except EnvironmentFailed as error:
@@ -109,12 +135,17 @@ class EngineStart:
             "containment": self._supervisor.containment,
             "ready_s": {name: running.ready_s for name, running in self._supervisor.running.items()},
             "phases": {name: r.phases.plain() for name, r in self._supervisor.running.items() if r.phases},
-            "node": self._node.plain(),
+            "node": next(iter(self._nodes.values())).plain(),
+            "nodes": {name: node.plain() for name, node in self._nodes.items()},
+            "placement": {name: r.machine.name for name, r in self._supervisor.running.items()},
             "cache_before": cache,
             "served_before": self.served,
+            "ranks": self._supervisor.ranks,
         }
         self.served += 1
-        return Attempt(replay, self.logs, found)
+        if recordings:
+            time.sleep(RECORDED_S)  # the last sample must lie after the window's end
+        return Attempt(replay, self.logs, found, {node: since(log, marks[node]) for node, log in recordings.items()})
 
     @property
     def usable(self) -> bool:

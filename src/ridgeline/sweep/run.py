@@ -29,6 +29,7 @@ from ridgeline.spec.facts.library import find_gpu
 from ridgeline.sweep.attempt import Attempt, AttemptFailed, EngineStart
 from ridgeline.sweep.deploy import expected_of_model
 from ridgeline.sweep.events import Event, Kind, Listener, silence
+from ridgeline.sweep.gpus import gpu_record
 from ridgeline.sweep.groups import Group, grouped
 from ridgeline.sweep.live import LIVE, LiveState
 from ridgeline.sweep.proof import Proof, from_logs, graph_misses, observed, promises, prove, with_proof
@@ -73,6 +74,7 @@ class Sweep:
     expect: Expect = expected_of_model
     runtime: str = "none"  # container runtime, see launch/runtimes.py
     mounts: tuple[Path, ...] = ()  # folders that services see inside their containers
+    telemetry: bool = True  # of the GPUs, where a tool for it is installed
     only: frozenset[str] | None = None  # run keys; other cells are left out as if they were not asked for
 
     def plan(self) -> list[Planned]:
@@ -184,6 +186,7 @@ class _Run:
                 self.sweep.settings.speed,
                 on_step=lambda kind, text, at=index: self._tell(kind, at, text=text),  # type: ignore[misc]
                 wrap=self._wrap(queue[0][1]),
+                telemetry=self.sweep.telemetry,
                 on_start=lambda service, phases, at=index: self.live.phases(at, service, phases.plain()),  # type: ignore[misc]
             )
             try:
@@ -246,7 +249,13 @@ class _Run:
         attempt = engine.replay(item.cell, load)
         point, proof = self.sweep.proven(item, attempt, self.sweep.point(item, attempt, number, began))
         extra = {"found": attempt.found, "evidence": proof.evidence, "proof": proof.outcomes}
-        self.folder.write_cell(item.cell, point, attempt.replay, item.deployment, attempt.logs, extra)
+        logs = dict(attempt.logs)
+        if record := gpu_record(attempt.gpus, item.cell, item.deployment, attempt.replay, point):
+            point = replace(point, measures={**point.measures, **record.power.measures})
+            extra["telemetry"] = record.plain
+            logs["gpu.csv"] = engine.folder / "gpu.csv"
+            logs["gpu.csv"].write_text(record.table)
+        self.folder.write_cell(item.cell, point, attempt.replay, item.deployment, logs, extra)
         self.done += 1
         self._tell("done", index, point=point)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from ridgeline.core.deployment import Service
 from ridgeline.core.errors import EnvironmentFailed
-from ridgeline.launch.engines import sglang, vllm
+from ridgeline.launch.engines import ranks, sglang, vllm
+from ridgeline.launch.engines.ranks import RankSeries
 from ridgeline.launch.engines.shapes import Shape
 
 
@@ -14,6 +17,8 @@ class EngineKind:
     """One kind of engine. `prefix`: of its metrics' names. `shapes` empty: its log proves nothing.
 
     `tells`: claims that a sound start of this engine always proves; one that is missing then is unproven by name.
+    `ranks`: how many a service's command line asks for; `series`: where its metrics show them; `pin`: the header of a
+    request that chooses one.
     """
 
     kind: str
@@ -23,6 +28,9 @@ class EngineKind:
     prefix: str = ""
     tells: tuple[str, ...] = ()
     counts_graphs: bool = False  # it prints what its steps ran as without being asked to
+    ranks: Callable[[Service], int | None] = lambda service: None
+    series: RankSeries | None = None
+    pin: str = ""
 
     @property
     def claims(self) -> frozenset[str]:
@@ -30,11 +38,32 @@ class EngineKind:
         return frozenset(shape.claim for shape in self.shapes)
 
 
+PIN = "X-data-parallel-rank"
+
 ENGINES = {
     engine.kind: engine
     for engine in (
-        EngineKind("vllm", "vLLM's OpenAI server", vllm.PARSER, vllm.SHAPES, "vllm:", tells=("kv_tokens",)),
-        EngineKind("sglang", "SGLang's server", sglang.PARSER, sglang.SHAPES, "sglang:", tells=("kv_tokens",)),
+        EngineKind(
+            "vllm",
+            "vLLM's OpenAI server",
+            vllm.PARSER,
+            vllm.SHAPES,
+            "vllm:",
+            tells=("kv_tokens",),
+            ranks=ranks.vllm_ranks,
+            series=ranks.VLLM,
+            pin=PIN,
+        ),
+        EngineKind(
+            "sglang",
+            "SGLang's server",
+            sglang.PARSER,
+            sglang.SHAPES,
+            "sglang:",
+            tells=("kv_tokens",),
+            ranks=ranks.sglang_ranks,
+            series=ranks.SGLANG,
+        ),
         EngineKind(
             "emulated",
             "the engine model behind HTTP, which logs and counts in vLLM's words",
@@ -43,6 +72,9 @@ ENGINES = {
             "vllm:",
             tells=("kv_tokens",),
             counts_graphs=True,
+            ranks=ranks.emulated_ranks,
+            series=ranks.VLLM,
+            pin=PIN,
         ),
         EngineKind("command", "whatever the user starts: any server that speaks the protocol"),
         EngineKind("shell", "an unmodified launch script under supervision"),
