@@ -8,6 +8,7 @@ no loop over records runs in Python when the records come as columns.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -39,14 +40,17 @@ def aggregate(
     measured_at: str | None = None,
     provenance: Mapping[str, Any] | None = None,
     withhold: bool = True,
+    scrapes: Scrapes | None = None,
 ) -> Point:
     """The point of one cell.
 
     `gpus`: all GPUs the cell occupies (default: the cell's own count). `facts`: added to those of the cell.
     `slo`: limits for goodput. `samples`: server samples, when `replay` is a table or file (a replay brings its own).
-    `measured_at`: aware ISO time of the window's start. `withhold=False` keeps percentiles with too few samples.
+    `scrapes`: what servers showed, where it does not come as samples. `measured_at`: aware ISO time of the window's
+    start. `withhold=False` keeps percentiles with too few samples.
     """
     scope, about = scope_of(replay, gpus=cell.gpus if gpus is None else gpus, cell=cell, slo=slo, samples=samples)
+    scope = scope if scrapes is None else replace(scope, scrapes=scrapes)
     measures = measures_of(scope, withhold=withhold)
     judged = validity.judge(scope, cell, source, speed=about["speed"], aborted=about["aborted"])
     return Point(

@@ -244,7 +244,7 @@ def _server(scope: Scope, source: Source) -> Iterator[Breach]:
         yield Breach(
             "scrape-gaps", f"{scope.scrapes.failed} of {samples} scrapes failed", "gaps, not zeros", fatal=False
         )
-    elif not samples and source is not Source.PREDICTED:
+    elif not samples and not scope.scrapes.names and source is not Source.PREDICTED:
         yield Breach("not-scraped", "no server metrics were scraped", "name the metrics endpoint", fatal=False)
 
 

@@ -15,7 +15,7 @@ from ridgeline.results.importers import foreign
 from ridgeline.results.importers import inferencex_names as names
 from ridgeline.results.importers.api import ImportedPoint, Notes
 from ridgeline.results.importers.inferencex_api import ORIGIN, Layout, overloaded
-from ridgeline.results.importers.withhold import withheld
+from ridgeline.results.importers.measures import withheld
 
 _TOP = {
     "hw", "conc", "image", "model", "infmax_model_prefix", "framework", "precision", "spec_decoding", "disagg",

@@ -1,6 +1,6 @@
 """AIPerf's export folders: every request again, and a point by our own formulas.
 
-In: `profile_export.jsonl`, with `profile_export_aiperf.json` and a server metrics export where there are some. Out: one
+In: `profile_export.jsonl`, with `profile_export_aiperf.json` and server metrics exports where there are some. Out: one
 point whose records are stored with us. Without the per-request file the summary's statistics are taken as they are.
 Times are AIPerf's nanoseconds since the first request; a measure of ours that needs what it does not export (send of
 the last byte, counts of the first chunk) is missing.
@@ -8,25 +8,30 @@ the last byte, counts of the first chunk) is missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import msgspec
-
-from ridgeline.core.cell import Arm, Cell, digest
-from ridgeline.core.errors import InputError, Problem
+from ridgeline.core.cell import digest
 from ridgeline.core.point import Measure, Source
-from ridgeline.core.record import Outcome, Phases, Record, Replay
-from ridgeline.core.where import Where
-from ridgeline.results.identity import point_id
-from ridgeline.results.importers import foreign
-from ridgeline.results.importers.api import Bundle, Imported, ImportedPoint, ImportedRun, Importer, Notes
-from ridgeline.results.importers.withhold import withheld
+from ridgeline.core.record import Outcome, Phases, Record, Replay, ServerSample
+from ridgeline.results.importers import foreign, reports
+from ridgeline.results.importers.aiperf_server import (
+    RawSample,
+    json_lines,
+    pages_of,
+    raw_samples,
+    samples,
+    server_measures,
+)
+from ridgeline.results.importers.api import Bundle, Imported, ImportedPoint, Importer, Notes
+from ridgeline.results.importers.measures import Spread, spread
 
 ORIGIN = "aiperf"
 ROWS, SUMMARY = "*profile_export.jsonl", "*profile_export_aiperf.json"
+SERVER = ("*server_metrics_export.json", "*server_metrics_export.jsonl")
 _MS = 1e6
 _OUTCOMES = {
     "HTTPError": Outcome.HTTP_ERROR,
@@ -44,18 +49,19 @@ _USED = {
     "usage_total_tokens", "usage_prompt_cache_read_tokens", "usage_reasoning_tokens",
     "output_token_throughput_per_user", "e2e_output_token_throughput", "prefill_throughput_per_user",
 }  # fmt: skip
-_SUMMARY = {
-    "time_to_first_token": ("ttft", "s", 1e-3),
-    "time_to_first_output_token": ("ttft_visible", "s", 1e-3),
-    "time_to_second_token": ("ttst", "s", 1e-3),
-    "inter_token_latency": ("itl", "s", 1e-3),
-    "inter_chunk_latency": ("icl", "s", 1e-3),
-    "request_latency": ("e2e_latency", "s", 1e-3),
-    "decode_duration": ("decode_duration", "s", 1e-3),
-    "input_sequence_length": ("input_tokens", "tokens", 1.0),
-    "output_sequence_length": ("output_tokens", "tokens", 1.0),
+TABLE = {
+    "time_to_first_token": Spread("ttft", factor=1e-3),
+    "time_to_first_output_token": Spread("ttft_visible", factor=1e-3),
+    "time_to_second_token": Spread("ttst", factor=1e-3),
+    "inter_token_latency": Spread("itl", factor=1e-3, speed="interactivity"),
+    "inter_chunk_latency": Spread("icl", factor=1e-3),
+    "request_latency": Spread("e2e_latency", factor=1e-3),
+    "decode_duration": Spread("decode_duration", factor=1e-3),
+    "input_sequence_length": Spread("input_tokens", "tokens"),
+    "output_sequence_length": Spread("output_tokens", "tokens"),
 }
 _RATES = {"input": "input_token_throughput", "output": "output_token_throughput", "total": "total_token_throughput"}
+_SCALARS = {*_RATES.values(), "request_throughput", "benchmark_duration", "request_count", "error_request_count"}
 
 
 def take(path: Path) -> Bundle | None:
@@ -63,144 +69,154 @@ def take(path: Path) -> Bundle | None:
     if path.is_file():
         known = path.name.endswith(("profile_export.jsonl", "profile_export_aiperf.json"))
         return Bundle.of_file(path) if known else None
-    bundle = Bundle.of_folder(path, (ROWS, SUMMARY))
-    return bundle if bundle.files else None
+    bundle = Bundle.of_folder(path, (ROWS, SUMMARY, *SERVER))
+    return bundle if any(fnmatchcase(name, kind) for name in bundle.files for kind in (ROWS, SUMMARY)) else None
+
+
+class _Export(NamedTuple):
+    """One folder of exports: what the summary says, every request, and what the servers' pages showed."""
+
+    summary: Mapping[str, Any]
+    lines: list[dict[str, Any]]
+    samples: tuple[RawSample, ...]
+    pages: Mapping[str, Any]
+
+    @property
+    def content(self) -> str:
+        """What names the measurement, wherever its files lie."""
+        told = [[row["metadata"].get(name) for name in ("request_start_ns", "x_correlation_id")] for row in self.lines]
+        return digest(told or self.summary.get("benchmark_id") or str(self.summary.get("start_time")))
 
 
 def read(bundle: Bundle, derive: bool = False) -> Imported:
     """One run a bundle; each folder of exports in it is one point (concurrencies of a sweep, or repeats)."""
     notes = Notes()
-    folders = sorted({name.rpartition("/")[0] for name in bundle.files})
-    counted: dict[tuple[str, int], int] = {}
-    points = []
-    for folder in folders:
-        rows = next(iter(bundle.matching(f"{folder}/{ROWS}" if folder else ROWS)), None)
-        about = next(iter(bundle.matching(f"{folder}/{SUMMARY}" if folder else SUMMARY)), None)
-        summary = bundle.data(about) if about else {}
-        lines = list(_lines(bundle.files[rows])) if rows else []
-        cell = _cell(bundle, summary, lines)
-        place = (cell.line, cell.concurrency)
-        counted[place] = counted.get(place, 0) + 1
-        points.append(_point(bundle, cell, summary, lines, counted[place], notes))
-    started = min((item.point.measured_at for item in points if item.point.measured_at), default=None)
-    key = bundle.told.get("run") or digest(sorted(item.found["content"] for item in points))[:16]
-    for index, item in enumerate(points):
-        points[index] = _under(item, key)
-    run = ImportedRun(
-        origin=ORIGIN,
-        key=key,
-        name=bundle.told.get("name") or f"AIPerf {bundle.title}",
-        started_at=started,
-        points=tuple(points),
-    )
+    exports = [_export(bundle, folder) for folder in sorted({name.rpartition("/")[0] for name in bundle.files})]
+    exports = [item for item in exports if item.lines or item.summary]
+    plain = [_load(item, notes) for item in exports]
+    key = digest(sorted(item.content for item in exports))[:16]
+    run = reports.run_of(ORIGIN, bundle.told, plain, key=key, name=f"AIPerf {bundle.title}")
+    points = [
+        _by_requests(bundle, export, item, notes) if export.lines else _by_pages(export, item)
+        for export, item in zip(exports, run.points, strict=True)
+    ]
+    run = replace(run, points=tuple(points))
     return Imported(format=IMPORTER.name, version=IMPORTER.version, runs=(run,), unmapped=notes.all())
 
 
-def _under(item: ImportedPoint, run: str) -> ImportedPoint:
-    point = item.point
-    key = digest({"origin": ORIGIN, "run": run, "line": point.line, "conc": point.concurrency, "repeat": item.repeat})
-    return replace(item, point=replace(point, run_key=key, id=point_id(key, point.attempt)))
+def _export(bundle: Bundle, folder: str) -> _Export:
+    def first(pattern: str) -> str | None:
+        return next(iter(bundle.matching(f"{folder}/{pattern}" if folder else pattern)), None)
 
-
-def _point(
-    bundle: Bundle, cell: Cell, summary: Mapping[str, Any], lines: list[dict[str, Any]], repeat: int, notes: Notes
-) -> ImportedPoint:
-    gpus = foreign.whole(bundle.told.get("gpus"))
-    starts = [row["metadata"].get("request_start_ns") for row in lines]
-    origin_ns = min((start for start in starts if start is not None), default=0)
-    replay = replay_of(lines, origin_ns, notes) if lines else None
-    measured_at = foreign.instant(origin_ns / 1e9) if origin_ns else foreign.instant(summary.get("start_time"))
-    told = [[row["metadata"].get(name) for name in ("request_start_ns", "x_correlation_id")] for row in lines]
-    content = digest(told or summary.get("benchmark_id") or str(summary.get("start_time")))
-    facts = {
-        "tool": "aiperf",
-        "tool_version": summary.get("aiperf_version"),
-        "scenario_name_told": (summary.get("metadata") or {}).get("scenario"),
-        "submission_valid": (summary.get("metadata") or {}).get("submission_valid"),
-    }
-    facts = {name: value for name, value in facts.items() if value is not None}
-    found = {"content": content, "aiperf": summary.get("aiperf_version")}
-    if replay is not None:
-        from ridgeline.results.aggregate import aggregate
-
-        point = aggregate(
-            replay, cell=cell, source=Source.MEASURED, run_key="pending", gpus=gpus or 1, facts=facts,
-            measured_at=measured_at,
-        )  # fmt: skip
-        measures = dict(point.measures)
-    else:
-        measures = _from_summary(summary, notes)
-        point = foreign.make_point(
-            cell, origin=ORIGIN, run="pending", measures=measures, gpus=gpus, measured_at=measured_at, facts=facts,
-            reasons=("aborted: AIPerf says that the run was cancelled",) if summary.get("was_cancelled") else (),
-        )  # fmt: skip
-    if not gpus:
-        reason = "the number of GPUs is unknown: import with --set gpus=N"
-        for name in [name for name in measures if name.startswith("throughput_per_gpu.")]:
-            measures[name] = Measure(None, "tok/s/GPU", None, reason)
-    point = replace(point, measures=measures, gpus=gpus, facts={**point.facts, "origin": ORIGIN})
-    return ImportedPoint(point=point, repeat=repeat, found=found, replay=replay, documents={"cell": cell})
-
-
-def _from_summary(summary: Mapping[str, Any], notes: Notes) -> dict[str, Measure]:
-    measures: dict[str, Measure] = {}
-    for tag, block in summary.items():
-        if not isinstance(block, Mapping) or "avg" not in block:
-            continue
-        n = foreign.whole(block.get("count")) or None
-        if tag in _SUMMARY:
-            name, unit, factor = _SUMMARY[tag]
-            for statistic, value in block.items():
-                ours = "mean" if statistic == "avg" else statistic
-                known = foreign.number(value)
-                if ours in ("mean", "std", "min", "max") or ours.startswith("p"):
-                    measures[f"{name}.{ours}"] = foreign.measure(None if known is None else known * factor, unit, n)
-        elif tag not in (*_RATES.values(), "request_throughput", "benchmark_duration"):
-            notes.add(tag, "no measure of ours in the summary", block.get("avg"))
-    for name in [name for name in measures if name.startswith("itl.") and name != "itl.std"]:
-        value = measures[name].value
-        swapped = {"min": "max", "max": "min"}.get(name.removeprefix("itl."), name.removeprefix("itl."))
-        if value:
-            measures[f"interactivity.{swapped}"] = Measure(1 / value, "tok/s/user", measures[name].n)
-    for part, tag in _RATES.items():
-        rate = (summary.get(tag) or {}).get("avg")
-        measures[f"throughput.{part}"] = foreign.measure(rate, "tok/s")
-        measures[f"throughput_per_gpu.{part}"] = foreign.measure(rate, "tok/s/GPU")
-    measures["request_rate"] = foreign.measure((summary.get("request_throughput") or {}).get("avg"), "req/s")
-    measures["duration"] = foreign.measure((summary.get("benchmark_duration") or {}).get("avg"), "s")
-    return withheld(measures)
-
-
-def _cell(bundle: Bundle, summary: Mapping[str, Any], lines: list[dict[str, Any]]) -> Cell:
-    told, config = bundle.told, summary.get("input_config") or {}
-    load = config.get("loadgen") or {}
-    endpoint = config.get("endpoint") or {}
-    model = told.get("model") or next(iter(endpoint.get("model_names") or config.get("model_names") or []), "")
-    concurrency = foreign.whole(told.get("concurrency") or load.get("concurrency")) or _in_flight(lines)
-    agentic = any(row["metadata"].get("source_trace_id") or row["metadata"].get("agent_depth") for row in lines)
-    if agentic and "isl" not in told:
-        shape = foreign.scenario(None, None)
-    else:
-        shape = foreign.scenario(told.get("isl") or _typical(lines, "input_sequence_length", summary),
-                                 told.get("osl") or _typical(lines, "output_sequence_length", summary))  # fmt: skip
-    return foreign.make_cell(
-        prefix=told.get("model_prefix") or str(model).rpartition("/")[2],
-        model=str(model),
-        scenario=shape,
-        concurrency=concurrency,
-        arm=Arm(topology=foreign.topology(told.get("tp") or told.get("gpus") or 1, told.get("ep") or 1)),
-        precision=told.get("precision", ""),
-        framework=told.get("framework", ""),
-        hardware=told.get("hardware", ""),
-        image=told.get("image", ""),
+    rows, about, pages, scrapes = (first(pattern) for pattern in (ROWS, SUMMARY, *SERVER))
+    return _Export(
+        summary=bundle.data(about) if about else {},
+        lines=list(json_lines(bundle.files[rows], "metadata")) if rows else [],
+        samples=raw_samples(bundle.files[scrapes]) if scrapes else (),
+        pages=bundle.data(pages) if pages else {},
     )
 
 
-def _typical(lines: list[dict[str, Any]], tag: str, summary: Mapping[str, Any]) -> int:
+def _by_requests(bundle: Bundle, export: _Export, item: ImportedPoint, notes: Notes) -> ImportedPoint:
+    """The point by our own formulas, from every request and every scrape."""
+    from ridgeline.results.aggregate import aggregate
+
+    plain, gpus = item.point, foreign.whole(bundle.told.get("gpus"))
+    origin_ns = _origin(export.lines)
+    types = {name: entry.get("type", "") for name, entry in (export.pages.get("metrics") or {}).items()}
+    replay = replay_of(export.lines, origin_ns, notes, samples(export.samples, types, origin_ns))
+    point = aggregate(
+        replay,
+        cell=item.documents["cell"],
+        source=Source.MEASURED,
+        run_key=plain.run_key,
+        gpus=gpus or 1,
+        facts=plain.facts,
+        measured_at=plain.measured_at,
+        scrapes=pages_of(export.pages) if export.pages and not export.samples else None,
+    )
+    measures = dict(point.measures)
+    if not gpus:
+        measures |= {name: m for name, m in plain.measures.items() if name.startswith("throughput_per_gpu.")}
+    return replace(item, point=replace(point, measures=measures, gpus=gpus), replay=replay)
+
+
+def _by_pages(export: _Export, item: ImportedPoint) -> ImportedPoint:
+    """The summary's own statistics, with what the servers' pages tell beside them."""
+    if not export.pages:
+        return item
+    found = server_measures(export.pages)
+    return replace(item, point=replace(item.point, measures={**item.point.measures, **found}))
+
+
+def _load(export: _Export, notes: Notes) -> reports.Load:
+    """A load as the summary has it; of exports without one, what the requests tell of the cell."""
+    summary, lines = export.summary, export.lines
+    measures: dict[str, Measure] = {}
+    for tag, block in summary.items():
+        if isinstance(block, Mapping) and "avg" in block:
+            if tag in TABLE:
+                measures |= spread(block, TABLE[tag], foreign.whole(block.get("count")) or None)
+            elif tag not in _SCALARS and not lines:
+                notes.add(tag, "no measure of ours in the summary", block.get("avg"))
+
+    def scalar(tag: str) -> float | None:
+        return foreign.number((summary.get(tag) or {}).get("avg"))
+
+    metadata = summary.get("metadata") or {}
+    told = {"scenario_name_told": metadata.get("scenario"), "submission_valid": metadata.get("submission_valid")}
+    version = summary.get("aiperf_version")
+    agentic = any(row["metadata"].get("source_trace_id") or row["metadata"].get("agent_depth") for row in lines)
+    origin_ns = _origin(lines)
+    return reports.Load(
+        model=_model(summary),
+        concurrency=_concurrency(summary) or _in_flight(lines),
+        isl=None if agentic else _asked(summary, "isl") or (_typical(lines, "input_sequence_length") or None),
+        osl=None if agentic else _asked(summary, "osl") or (_typical(lines, "output_sequence_length") or None),
+        agentic=agentic,
+        good=None if scalar("request_count") is None else round(scalar("request_count") or 0),
+        bad=round(scalar("error_request_count") or 0),
+        measures=measures,
+        rates={part: scalar(tag) for part, tag in _RATES.items()},
+        request_rate=scalar("request_throughput"),
+        duration=scalar("benchmark_duration"),
+        measured_at=foreign.instant(origin_ns / 1e9) if origin_ns else foreign.instant(summary.get("start_time")),
+        facts={"tool": "aiperf", "tool_version": version, **told},
+        found={"content": export.content, **({"aiperf": version} if version else {})},
+        reasons=("aborted: AIPerf says that the run was cancelled",) if summary.get("was_cancelled") else (),
+    )
+
+
+def _origin(lines: list[dict[str, Any]]) -> int:
+    starts = [row["metadata"].get("request_start_ns") for row in lines]
+    return min((start for start in starts if start is not None), default=0)
+
+
+def _model(summary: Mapping[str, Any]) -> str:
+    """The model's name, in today's shape of the config and in the earlier ones."""
+    config = summary.get("input_config") or {}
+    items = (config.get("models") or {}).get("items") if isinstance(config.get("models"), Mapping) else None
+    names = [item.get("name") for item in items or () if isinstance(item, Mapping)]
+    names += (config.get("endpoint") or {}).get("model_names") or config.get("model_names") or []
+    return str(next((name for name in names if name), ""))
+
+
+def _concurrency(summary: Mapping[str, Any]) -> int:
+    config = summary.get("input_config") or {}
+    phases = [phase for phase in config.get("phases") or () if isinstance(phase, Mapping)]
+    asked = [phase.get("concurrency") for phase in phases if phase.get("kind") == "profiling"]
+    return foreign.whole(next((n for n in (*asked, (config.get("loadgen") or {}).get("concurrency")) if n), 0))
+
+
+def _asked(summary: Mapping[str, Any], length: str) -> int | None:
+    """The length that was asked for, where the config names one."""
+    datasets = (summary.get("input_config") or {}).get("datasets") or ()
+    sizes = [((item.get("prompts") or {}).get(length) or {}).get("mean") for item in datasets if item]
+    return next((round(known) for size in sizes if (known := foreign.number(size))), None)
+
+
+def _typical(lines: list[dict[str, Any]], tag: str) -> int:
     """The usual length: the median over requests, so that one odd request does not name the workload."""
-    block = summary.get(tag)
-    if isinstance(block, Mapping):
-        return round(float(block.get("p50") or block.get("avg") or 0))
     values = sorted(row["metrics"][tag]["value"] for row in lines if tag in row.get("metrics", {}))
     return round(values[len(values) // 2]) if values else 0
 
@@ -219,26 +235,9 @@ def _in_flight(lines: list[dict[str, Any]]) -> int:
     return most
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    problems = []
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                row = msgspec.json.decode(line)
-            except msgspec.DecodeError as error:
-                problems.append(Problem(f"not a JSON object: {error}", Where(str(path), number)))
-                continue
-            if not isinstance(row, dict) or not isinstance(row.get("metadata"), dict):
-                problems.append(Problem("no `metadata`: not a row of profile_export.jsonl", Where(str(path), number)))
-                continue
-            yield row
-    if problems:
-        raise InputError(problems[:20])
-
-
-def replay_of(rows: list[dict[str, Any]], origin_ns: int, notes: Notes) -> Replay:
+def replay_of(
+    rows: list[dict[str, Any]], origin_ns: int, notes: Notes, samples: tuple[ServerSample, ...] = ()
+) -> Replay:
     """Rows as a replay of ours, in order of sending. Requests skipped or cancelled are not in AIPerf's file."""
     ordered = sorted(rows, key=lambda row: (row["metadata"].get("request_start_ns") or 0, str(row["metadata"])))
     records = tuple(_record(number, row, origin_ns, notes) for number, row in enumerate(ordered))
@@ -246,7 +245,7 @@ def replay_of(rows: list[dict[str, Any]], origin_ns: int, notes: Notes) -> Repla
     start = min((record.scheduled_ns for record in measured), default=None)
     end = max((record.end_ns or record.sent_ns or 0 for record in measured), default=None)
     phases = Phases(start_ns=0, profiling_start_ns=start, profiling_end_ns=end, drained_ns=end)
-    return Replay(records=records, phases=phases, prompt_mode="aiperf")
+    return Replay(records=records, phases=phases, samples=samples, prompt_mode="aiperf")
 
 
 def _record(number: int, row: Mapping[str, Any], origin_ns: int, notes: Notes) -> Record:
@@ -336,4 +335,4 @@ def _whole(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-IMPORTER = Importer("aiperf", 1, "AIPerf's exports", take, read)
+IMPORTER = Importer("aiperf", 2, "AIPerf's exports", take, read)

@@ -21,6 +21,18 @@ from ridgeline.core.record import Replay
 from ridgeline.core.where import Where
 from ridgeline.results.runfolder import Failure
 
+MOST_BYTES = 1 << 30  # a JSON document above this is no result of a benchmark
+
+
+def json_or_none(path: Path) -> Any:
+    """A file as JSON data, None for one that is none or too large to be a result. Non-finite numbers become None."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            return None
+        return json.loads(path.read_bytes(), parse_constant=lambda _: None)
+    except (ValueError, OSError):
+        return None
+
 
 @dataclass(frozen=True)
 class Bundle:
@@ -45,6 +57,15 @@ class Bundle:
             if any(fnmatchcase(name, pattern) for pattern in wanted):
                 found[name] = file
         return cls(path.name, found)
+
+    @classmethod
+    def of_json(cls, path: Path, is_one: Callable[[Any], object], *, deep: bool = False) -> Bundle | None:
+        """JSON files at `path` (in its folders too, when `deep`) whose contents `is_one` takes; None without any."""
+        if path.is_file():
+            return cls.of_file(path) if path.suffix == ".json" and is_one(json_or_none(path)) else None
+        listed = sorted(path.rglob("*.json") if deep else path.glob("*.json"))
+        files = {file.relative_to(path).as_posix(): file for file in listed if is_one(json_or_none(file))}
+        return cls(path.name, files) if files else None
 
     def matching(self, pattern: str) -> list[str]:
         """Names that match, sorted."""

@@ -2,7 +2,8 @@
 
 In: `bmk_*`, `results_bmk`, `eval_*`, `gpu_metrics_*` and `server_logs_*` as downloaded. Out: the run's points, its
 evaluations and failed jobs. A row that appears in its own artifact and in a collection counts once. Power is
-integrated again where a raw result and its log lie side by side; other files are counted, not dropped silently.
+integrated again where a raw result and its log lie side by side, server logs are kept and read for what they prove;
+other files are counted, not dropped silently.
 """
 
 from __future__ import annotations
@@ -15,27 +16,32 @@ from pathlib import Path
 from typing import Any
 
 from ridgeline.core.cell import digest
-from ridgeline.results.importers import aggregate_rows, foreign
-from ridgeline.results.importers.api import Bundle, Evaluation, Imported, ImportedPoint, ImportedRun, Importer, Notes
+from ridgeline.results.importers import aggregate_rows, foreign, server_logs
+from ridgeline.results.importers.api import (
+    Bundle,
+    Evaluation,
+    Imported,
+    ImportedPoint,
+    ImportedRun,
+    Importer,
+    Notes,
+    json_or_none,
+)
 from ridgeline.results.importers.inferencex_api import ORIGIN
+from ridgeline.results.importers.reports import Repeats
 from ridgeline.results.power import integrate
 
 _ATTEMPT = re.compile(r"attempt[_-]?(\d+)", re.IGNORECASE)
 _FOLDERS = ("bmk_*", "results_bmk*", "results_all*", "eval_*", "gpu_metrics_*", "server_logs_*", "agentic_*")
-_MAX_BYTES = 64 << 20  # a JSON document above this is no aggregate
 
 
 def take(path: Path) -> Bundle | None:
     """An aggregate file, or a folder that holds aggregates or InferenceX's artifact folders."""
-    if path.is_file():
-        return Bundle.of_file(path) if path.suffix == ".json" and _rows(_load(path)) else None
-    if _looks_like_artifacts(path):
-        bundle = Bundle.of_folder(path, ("*.json", "*.csv"))
-        known = any(_is_eval(name) or _rows(_load(bundle.files[name])) for name in bundle.matching("*.json"))
+    if path.is_dir() and _looks_like_artifacts(path):
+        bundle = Bundle.of_folder(path, ("*.json", "*.csv", *server_logs.PATTERNS))
+        known = any(_is_eval(name) or _rows(json_or_none(bundle.files[name])) for name in bundle.matching("*.json"))
         return bundle if known else None
-    bundle = Bundle.of_folder(path, ("*.json",))
-    files = {name: file for name, file in bundle.files.items() if _rows(_load(file))}
-    return Bundle(bundle.title, files) if files else None
+    return Bundle.of_json(path, _rows, deep=True)
 
 
 def read(bundle: Bundle, derive: bool = False) -> Imported:
@@ -44,7 +50,7 @@ def read(bundle: Bundle, derive: bool = False) -> Imported:
     notes = Notes()
     rows: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for name in bundle.matching("*.json"):
-        data = _load(bundle.files[name])
+        data = json_or_none(bundle.files[name])
         found = _rows(data)
         for row in found:
             rows.setdefault(digest(_plain(row)), (name, row))
@@ -53,18 +59,17 @@ def read(bundle: Bundle, derive: bool = False) -> Imported:
     run = bundle.told.get("run") or _run_number(bundle) or digest(sorted(rows))[:16]
     told_at = bundle.told.get("measured_at")
     points = []
-    counted: dict[tuple[str, int, int], int] = {}
+    repeats = Repeats()
     for key in sorted(rows, key=lambda key: (rows[key][0], key)):
         name, row = rows[key]
         attempt = _attempt(name)
-        cell = aggregate_rows.cell_of(row)
-        place = (cell.line, cell.concurrency, attempt)
-        counted[place] = repeat = counted.get(place, 0) + 1
+        repeat = repeats.next(aggregate_rows.cell_of(row), attempt)
         result, when = _raw_result(bundle, name, row)
         item = aggregate_rows.point_of(
             row, run=run, attempt=attempt, repeat=repeat, measured_at=told_at or when, notes=notes
         )
-        points.append(_with_power(bundle, item, name, result, notes))
+        item = _with_power(bundle, item, name, result, notes)
+        points.append(server_logs.beside(item, bundle, _beside(name, "server_logs_")))
     evaluations = tuple(_evaluations(bundle, notes))
     for name in bundle.files:
         if name.endswith(".csv") and not name.rpartition("/")[2].startswith("gpu_metrics"):
@@ -101,17 +106,21 @@ def _raw_result(bundle: Bundle, name: str, row: Mapping[str, Any]) -> tuple[Mapp
     """The raw benchmark result beside an aggregate, and when it began."""
     folder = name.rpartition("/")[0]
     for other in bundle.matching(f"{folder}/*.json" if folder else "*.json"):
-        data = _load(bundle.files[other])
+        data = json_or_none(bundle.files[other])
         if _is_raw(data) and foreign.whole(data.get("max_concurrency")) == foreign.whole(row.get("conc")):
             return data, foreign.instant(data.get("benchmark_start_time_unix"))
     return None, None
 
 
+def _beside(name: str, family: str) -> str:
+    """The folder of another artifact of the same job: `server_logs_REST` beside `bmk_REST`."""
+    folder = name.rpartition("/")[0]
+    return folder.replace("bmk_", family, 1) if folder.startswith("bmk_") else folder
+
+
 def _power_log(bundle: Bundle, name: str) -> str | None:
     """The power log of an aggregate: in its folder, or in `gpu_metrics_REST` beside `bmk_REST`."""
-    folder = name.rpartition("/")[0]
-    beside = folder.replace("bmk_", "gpu_metrics_", 1) if folder.startswith("bmk_") else folder
-    for place in (folder, beside):
+    for place in (name.rpartition("/")[0], _beside(name, "gpu_metrics_")):
         found = bundle.matching(f"{place}/*gpu_metrics*.csv" if place else "*gpu_metrics*.csv")
         if len(found) == 1:
             return found[0]
@@ -125,7 +134,7 @@ def _evaluations(bundle: Bundle, notes: Notes) -> Iterator[Evaluation]:
         meta = bundle.data(meta_name)
         newest: dict[str, Evaluation] = {}
         for name in bundle.matching(f"{folder}/*.json" if folder else "*.json"):
-            data = _load(bundle.files[name])
+            data = json_or_none(bundle.files[name])
             if isinstance(data, Mapping) and "lm_eval_version" in data:
                 for task, scores in sorted((data.get("results") or {}).items()):
                     found = _evaluation(meta, name, task, scores)
@@ -173,15 +182,6 @@ def _evaluation(meta: Mapping[str, Any], name: str, task: str, scores: Mapping[s
     )
 
 
-def _load(path: Path) -> Any:
-    if path.stat().st_size > _MAX_BYTES:
-        return None
-    try:
-        return json.loads(path.read_bytes(), parse_constant=lambda _: None)
-    except ValueError:
-        return None
-
-
 def _rows(data: Any) -> list[Mapping[str, Any]]:
     """Aggregate rows of a document: one, or a list of them (a list inside a list is a collected collection)."""
     if aggregate_rows.is_row(data):
@@ -222,4 +222,4 @@ def _run_number(bundle: Bundle) -> str | None:
     return match.group(0) if match else None
 
 
-IMPORTER = Importer("inferencex-artifacts", 1, "InferenceX aggregates and run artifacts", take, read)
+IMPORTER = Importer("inferencex-artifacts", 2, "InferenceX aggregates and run artifacts", take, read)

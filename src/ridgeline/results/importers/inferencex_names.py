@@ -14,15 +14,25 @@ from typing import Any
 from ridgeline.core.point import Measure
 from ridgeline.results.importers.api import Notes
 from ridgeline.results.importers.foreign import measure, number
+from ridgeline.results.importers.measures import SPEED_UNIT, Spread, spread
 
 _LATENCY = re.compile(
     r"^(mean|median|std|p\d+(?:\.\d+)?)_(full_response_)?(ttft|tpot|itl|e2el|e2e_norm_intvty|intvty)$"
 )
-_FIXED = {"ttft": "ttft", "tpot": "itl", "itl": "icl", "e2el": "e2e_latency"}
-_AGENTIC = {"ttft": "ttft", "itl": "itl", "e2el": "e2e_latency"}
-_SPEEDS = {"intvty": "interactivity", "e2e_norm_intvty": "e2e_interactivity"}
-SECONDS_AND_SPEEDS = {"ttft": "s", "itl": "s", "icl": "s", "e2e_latency": "s"}
-SPEED = "tok/s/user"
+SPEEDS = {"intvty": Spread("interactivity", SPEED_UNIT), "e2e_norm_intvty": Spread("e2e_interactivity", SPEED_UNIT)}
+# Times come after speeds: interactivity follows from the time per token wherever that is known, so its percentiles
+# mean the same in all sources (p90 below p50).
+FIXED = SPEEDS | {
+    "ttft": Spread("ttft"),
+    "tpot": Spread("itl", speed="interactivity"),
+    "itl": Spread("icl"),
+    "e2el": Spread("e2e_latency"),
+}
+AGENTIC = SPEEDS | {
+    "ttft": Spread("ttft"),
+    "itl": Spread("itl", speed="interactivity"),
+    "e2el": Spread("e2e_latency"),
+}
 POWER = {
     "avg_power_w": "W/GPU",
     "avg_total_gpu_power_w": "W",
@@ -40,8 +50,8 @@ HANDLED = {
 
 def latencies(values: Mapping[str, Any], *, agentic: bool, notes: Notes, n: int | None = None) -> dict[str, Measure]:
     """Latencies (seconds) and speeds of flat names like `p90_ttft`. Names that have no place are noted."""
-    found: dict[str, Measure] = {}
-    names = _AGENTIC if agentic else _FIXED
+    table = AGENTIC if agentic else FIXED
+    blocks: dict[str, dict[str, Any]] = {name: {} for name in table}
     for name, value in values.items():
         match = _LATENCY.match(name)
         if match is None:
@@ -49,29 +59,13 @@ def latencies(values: Mapping[str, Any], *, agentic: bool, notes: Notes, n: int 
         statistic, whole_response, metric = match.groups()
         if whole_response:
             notes.add(name, "speed over the whole response, usage event included: we keep the one over tokens", value)
-        elif statistic == "std" and metric in _SPEEDS:
+        elif statistic == "std" and metric in SPEEDS:
             notes.add(name, "1/std of the times, which is no deviation of the speeds", value)
-        elif metric in _SPEEDS:
-            found[f"{_SPEEDS[metric]}.{_statistic(statistic)}"] = measure(value, SPEED, n)
-        elif metric in names:
-            found[f"{names[metric]}.{_statistic(statistic)}"] = measure(value, "s", n)
-        elif not (agentic and metric == "tpot"):
+        elif metric in table:
+            blocks[metric][statistic] = value
+        elif not (agentic and metric == "tpot"):  # a copy of itl there
             notes.add(name, "no measure of ours", value)
-    return _slow_tail(found, n)
-
-
-def _slow_tail(found: dict[str, Measure], n: int | None) -> dict[str, Measure]:
-    """Interactivity follows from the time per token wherever that is known, so its percentiles mean the same in all
-    sources: p90 below p50."""
-    for name in [name for name in found if name.startswith("itl.") and name != "itl.std"]:
-        time = found[name].value
-        if time:
-            found[f"interactivity.{name.removeprefix('itl.')}"] = Measure(1 / time, SPEED, n)
-    return found
-
-
-def _statistic(name: str) -> str:
-    return "p50" if name == "median" else name
+    return {key: item for name, block in blocks.items() for key, item in spread(block, table[name], n).items()}
 
 
 def power(values: Mapping[str, Any]) -> dict[str, Measure]:
