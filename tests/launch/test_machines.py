@@ -65,7 +65,7 @@ def test_what_cannot_be_started_there_says_where(far: AgentMachine, tmp_path: Pa
 
 def test_an_agent_that_does_not_come_up_is_named_with_its_words(tmp_path: Path) -> None:
     words = (sys.executable, "-c", "raise SystemExit('no such partition')")
-    with pytest.raises(EnvironmentFailed, match="the agent on node far ended\n  | no such partition"):
+    with pytest.raises(EnvironmentFailed, match=r"the agent on node far ended\n  \| no such partition"):
         AgentMachine("far", "127.0.0.1", words, tmp_path / "agent.log")
 
 

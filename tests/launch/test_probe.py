@@ -117,9 +117,7 @@ def test_ports_that_somebody_listens_on(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_links_memlock_and_ports_that_would_fail_are_refused(
-    node: Node, deployment: Deployment, message: str
-) -> None:
+def test_links_memlock_and_ports_that_would_fail_are_refused(node: Node, deployment: Deployment, message: str) -> None:
     with pytest.raises(EnvironmentFailed, match=message):
         refuse_unfit(node, deployment)
 

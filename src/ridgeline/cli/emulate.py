@@ -38,6 +38,18 @@ def _parser() -> argparse.ArgumentParser:
     add("--prefill-schedule-interval", type=int, help="admit new requests in every N-th step")
     add("--prefill-first", action="store_true", help="SGLang's order: a step prefills or decodes")
     add("--host-kv-tokens", type=int, help="second KV tier in host memory, tokens per rank")
+    add(
+        "--kv-role",
+        choices=("both", "producer", "consumer"),
+        default="both",
+        help="producer: computes prompts for another engine; consumer: fetches them (default both: neither)",
+    )
+    add(
+        "--kv-bandwidth",
+        type=float,
+        metavar="GB/S",
+        help="of one GPU, for KV from another engine (default: its scale-out link)",
+    )
     add("--no-enable-prefix-caching", action="store_true")
     add("--no-async-scheduling", action="store_true")
     add("--router", choices=("session", "round-robin", "least-loaded"), help="spreads requests over ranks")
@@ -58,11 +70,13 @@ def run(argv: list[str]) -> int | None:
     except SystemExit as stop:  # argparse has printed what is wrong, or the help
         return int(stop.code or 0)
     problems = [Problem("must be above 0", key="--speed")] if not given.speed > 0 else []
+    problems += [Problem("must be above 0", key="--kv-bandwidth")] if (given.kv_bandwidth or 1.0) <= 0 else []
     problems += [Problem("must be 0 to 65535", key="--port")] if not 0 <= given.port < 65536 else []
     if problems:
         raise InputError(problems)
 
     from ridgeline.core.topology import Topology
+    from ridgeline.core.units import GB
     from ridgeline.engine.memory import memory_of, startup_lines
     from ridgeline.engine.options import options_from
     from ridgeline.simulate.costparams import parameters_for
@@ -98,7 +112,8 @@ def run(argv: list[str]) -> int | None:
     )
     options = degraded(options, faults)
     memory = memory_of(options)
-    engine = engine_of(options, memory=memory)
+    link = given.kv_bandwidth * GB if given.kv_bandwidth else None
+    engine = engine_of(options, memory=memory, kv_bandwidth=link)
     seed_faults(engine, faults)
     engine.price = steps = CountedSteps(options, parameters_for(options.gpu.name, options.engine))
     ladder = steps.ladder
@@ -122,6 +137,7 @@ def run(argv: list[str]) -> int | None:
             speed=given.speed,
             router=options.router,
             seed=given.seed,
+            offers_kv=given.kv_role == "producer",
         )
     )
     _say(step_table(steps.ran))

@@ -102,7 +102,15 @@ class SlurmNodes:
 
 def srun_words(node: str) -> list[str]:
     """A step on one node of our own job, beside others, with our environment. It gets all that the job has there."""
-    return ["srun", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={node}", "--export=ALL", "--job-name=ridgeline"]
+    return [
+        "srun",
+        "--overlap",
+        "--nodes=1",
+        "--ntasks=1",
+        f"--nodelist={node}",
+        "--export=ALL",
+        "--job-name=ridgeline",
+    ]
 
 
 def allocation(environ: Mapping[str, str] | None = None, run: Command = run_command) -> Allocation:

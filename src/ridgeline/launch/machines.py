@@ -118,8 +118,8 @@ class AgentMachine:
 
     def start(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, log: Path) -> Process:
         """Start a command there with `env` added to the agent's environment; folder and log must be shared."""
-        place = {"cwd": str(cwd.resolve()), "log": str(log.resolve())}
-        started = self.ask("start", argv=list(argv), env=dict(env), **place)
+        folder, file = str(cwd.resolve()), str(log.resolve())
+        started = self.ask("start", argv=list(argv), env=dict(env), cwd=folder, log=file)
         return _Far(self, int(started["number"]), f"{started['held']} on {self.name}", log)
 
     def close(self) -> None:

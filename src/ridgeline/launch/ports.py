@@ -39,7 +39,9 @@ class PortLeases:
                 return first
             for lock in taken.values():
                 lock.close()
-        raise EnvironmentFailed(f"no free port was found at {self._address}", hint="look for servers left behind: `ss -ltnp`")
+        raise EnvironmentFailed(
+            f"no free port was found at {self._address}", hint="look for servers left behind: `ss -ltnp`"
+        )
 
     def _lock(self, port: int, *, known: int) -> TextIOWrapper | None:
         """The lock of a port, None when it is held or in use. `known` was just seen to be free."""

@@ -176,7 +176,7 @@ def fixed_ports(deployment: Deployment) -> Iterator[int]:
     """Ports that argv names as numbers instead of by symbol: `--port 8000`, `--http-port=8000`."""
     for service in deployment.services:
         words = [item.text for item in service.argv]
-        for word, following in zip(words, [*words[1:], ""], strict=True):
+        for word, following in zip(words, (*words[1:], ""), strict=False):
             flag, glued, value = word.partition("=")
             if flag.startswith("-") and flag.endswith("port"):
                 text = value if glued else following
@@ -192,7 +192,9 @@ def _ask(words: tuple[str, ...]) -> str | None:
     if shutil.which(words[0]) is None:
         return None
     try:
-        done = subprocess.run(list(words), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=QUERY_S, check=False)
+        done = subprocess.run(
+            list(words), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=QUERY_S, check=False
+        )
     except subprocess.TimeoutExpired:
         return None
     return done.stdout if done.returncode == 0 else None

@@ -57,7 +57,9 @@ def _missing_proof(readiness: Readiness, port: int, endpoint: str, address: str 
         if not readiness.answers:
             return ""
         model = readiness.served_model
-        status, body = request(port, "GET", "/v1/models", address=address) if readiness.lists is not False else (200, None)
+        status, body = (
+            request(port, "GET", "/v1/models", address=address) if readiness.lists is not False else (200, None)
+        )
         names = [entry.get("id") for entry in body.get("data", [])] if status == 200 and isinstance(body, dict) else []
         if readiness.lists is not False and model not in names:
             return f"`/v1/models` answered {status} and does not list `{model}`"

@@ -1,8 +1,8 @@
 """Symbols in a deployment's arguments become real values: ports, and the interpreter that runs us.
 
 `{port:NAME}` is the service's own port NAME, `{port:SERVICE.NAME}` another service's, `{port:NAME+3}` the fourth of a
-range, `{host:SERVICE}` the address of the machine that a service runs on, `{python}` this interpreter. Symbols keep a deployment's
-digest independent of the machine and of which ports were free.
+range, `{host:SERVICE}` the address of the machine that a service runs on, `{python}` this interpreter. Symbols keep a
+deployment's digest independent of the machines and of which ports were free.
 """
 
 from __future__ import annotations

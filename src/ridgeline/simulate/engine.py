@@ -18,6 +18,7 @@ from ridgeline.engine.options import EngineOptions
 from ridgeline.simulate.batch import Batch
 from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.costparams import CostParameters, parameters_for
+from ridgeline.simulate.handover import Handover
 from ridgeline.simulate.metrics import RankMetrics
 from ridgeline.simulate.request import Request
 from ridgeline.simulate.scheduler import Limits, Scheduler, Token
@@ -86,6 +87,7 @@ class Engine:
         async_scheduling: bool = True,
         lazy: bool = False,
         load_s: float = 0.0,
+        handover: Handover | None = None,
     ) -> None:
         self.limits = limits
         self.price = price
@@ -97,6 +99,7 @@ class Engine:
         self.lazy = lazy
         self._load_ns = nanoseconds(load_s)  # to bring one block from the host tier
         self._link_free = [0] * ranks
+        self.handover = handover or Handover(ranks, 0, 1.0)
         self._loads: list[tuple[int, int, int, Request]] = []
         self._async = async_scheduling
         self._start = 0
@@ -226,6 +229,9 @@ class Engine:
             self._link_free[rank] = ready
             heapq.heappush(self._loads, (ready, request.key, rank, request))
         scheduler.loads.clear()
+        for request, blocks in scheduler.fetches:
+            heapq.heappush(self._loads, (self.handover.fetch(rank, blocks, now_ns), request.key, rank, request))
+        scheduler.fetches.clear()
         return batch
 
 
@@ -235,8 +241,11 @@ def engine_of(
     memory: Memory | None = None,
     *,
     lazy: bool = False,
+    kv_bandwidth: float | None = None,
 ) -> Engine:
     """An engine from options: memory, cost parameters of its GPU and build, one scheduler per data-parallel rank.
+    `kv_bandwidth`: bytes/s of one GPU for KV from another engine (default: its scale-out link); every GPU of a rank
+    brings its own share.
 
     Raises InputError when the model does not fit, or for a layout that is not modelled yet, by name.
     """
@@ -255,4 +264,9 @@ def engine_of(
         async_scheduling=options.async_scheduling,
         lazy=lazy,
         load_s=block_bytes / (options.gpu.host_bandwidth * price.p.link),
+        handover=Handover(
+            topology.dp_ranks,
+            block_bytes * topology.attention_tp,
+            (kv_bandwidth or options.gpu.scale_out_bandwidth) * topology.attention_tp,
+        ),
     )

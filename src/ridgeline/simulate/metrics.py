@@ -64,6 +64,7 @@ class RankMetrics:
     def __init__(self) -> None:
         self.prompt_tokens = 0
         self.cached_tokens = 0
+        self.external_tokens = 0  # of these, brought from another engine or tier
         self.generation_tokens = 0
         self._quiet_tokens = 0.0
         self.ends = dict.fromkeys(REASONS, 0)
@@ -104,6 +105,7 @@ class RankMetrics:
                 request.first_ns = end_ns
                 self.prompt_tokens += request.prompt
                 self.cached_tokens += request.cached or 0
+                self.external_tokens += request.external
                 self._first.observe((end_ns - request.queued_ns) / 1e9)
             else:
                 before = stamps[since] if stamps else request.last_ns
@@ -193,7 +195,12 @@ def rows(
         for rank, value in enumerate(values):
             yield family, f"vllm:{family}_total", labels[rank], value
     for rank, m in enumerate(metrics):
-        by_source = {"local_compute": m.prompt_tokens - m.cached_tokens, "local_cache_hit": m.cached_tokens}
+        by_source = {
+            "local_compute": m.prompt_tokens - m.cached_tokens,
+            "local_cache_hit": m.cached_tokens - m.external_tokens,
+        }
+        if m.external_tokens:
+            by_source["external_kv_transfer"] = m.external_tokens
         for source, count in by_source.items():
             shown = {**labels[rank], "source": source}
             yield "prompt_tokens_by_source", "vllm:prompt_tokens_by_source_total", shown, float(count)

@@ -37,6 +37,7 @@ class Request:
         "prompt",
         "queued_ns",
         "reason",
+        "remote",
         "scheduled_ns",
         "steps",
     )
@@ -55,6 +56,7 @@ class Request:
         self.in_flight = 0  # tokens of batches under way
         self.cached: int | None = None  # prompt tokens found in a cache at first admission
         self.external = 0  # of these, tokens that came from another tier
+        self.remote = 0  # prompt tokens whose KV another engine has and hands over
         self.held: Held | None = None
         self.steps = 0  # decoding steps booked
         self.phase = key * _GOLDEN % 1.0  # where its accepted tokens fall, see `gained`

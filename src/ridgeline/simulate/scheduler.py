@@ -72,6 +72,7 @@ class Scheduler:
         self.running: list[Request] = []
         self.loading: list[Request] = []  # their blocks are on the way from the host tier
         self.loads: list[tuple[Request, int]] = []  # loads to start: request, blocks
+        self.fetches: list[tuple[Request, int]] = []  # the same from another engine
         self.turn = 0  # steps of the whole engine, for the prefill interval
         self.queries = 0  # prompt tokens looked up, repeated look-ups of a blocked request included (as vLLM counts)
         self.hits = 0
@@ -359,6 +360,8 @@ class Scheduler:
             self.waiting.popleft()
             held = loaded or pool.hold(request.hashes, found.blocks)
             request.held = held
+            if not loaded and request.remote and self._fetch(request, held):
+                continue
             if not loaded and self.host is not None and self._load(request, held):
                 continue
             pool.allocate_extra(held, limits.held - held.extra)
@@ -404,6 +407,22 @@ class Scheduler:
         self.loading.append(request)
         self.loads.append((request, more))
         self._touch(request, there)
+        return True
+
+    def _fetch(self, request: Request, held: Held) -> bool:
+        """Start to bring what another engine has of a request and this one has not. A request that has to start over
+        later computes by itself: what was handed over is gone by then."""
+        there = min(request.remote, request.tokens - 1) // self.limits.block_size
+        request.remote = 0
+        more = there - held.size
+        if more <= 0 or more > self.pool.free:
+            return False
+        self.external_queries += request.tokens - held.size * self.limits.block_size
+        self.pool.allocate(held, more)
+        self.external_hits += more * self.limits.block_size
+        request.external = more * self.limits.block_size
+        self.loading.append(request)
+        self.fetches.append((request, more))
         return True
 
     def _store(self, request: Request) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import zlib
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -107,8 +108,16 @@ class Stream:
         return b"data: " + msgspec.json.encode(data) + b"\n\n"
 
 
-def whole_answer(ask: Ask, request_id: str, model: str, created: int, words: list[bytes], cached: int) -> bytes:
-    """The body of an answer that is not streamed."""
+def whole_answer(
+    ask: Ask,
+    request_id: str,
+    model: str,
+    created: int,
+    words: list[bytes],
+    cached: int,
+    transfer: Mapping[str, Any] | None = None,
+) -> bytes:
+    """The body of an answer that is not streamed. `transfer`: what another engine must know to fetch the KV."""
     text = b"".join(words).decode()
     choice: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": ask.reason, "stop_reason": None}
     choice |= {"message": {"role": "assistant", "content": text}} if ask.chat else {"text": text}
@@ -120,6 +129,7 @@ def whole_answer(ask: Ask, request_id: str, model: str, created: int, words: lis
             "model": model,
             "choices": [choice],
             "usage": usage(ask.prompt_tokens, ask.max_tokens, cached),
+            **({"kv_transfer_params": transfer} if transfer else {}),
         }
     )
 

@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 
 from ridgeline import __version__
+from ridgeline.core.alarm import Alarm
 from ridgeline.core.clock import ScaledClock
 from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.simulate.engine import Engine
 from ridgeline.simulate.request import Request
-from ridgeline.core.alarm import Alarm
 from ridgeline.simulate.server.answers import Stream, answer_words, response, whole_answer
 from ridgeline.simulate.server.bodies import Ask, Refusal, block_hashes, parse
 from ridgeline.simulate.server.connection import Call, Connection
@@ -60,6 +60,8 @@ class Live:
     def _queue(self, serial: int, hashes: list[int]) -> Request:
         request = Request(serial, self._ask.prompt_tokens, self._ask.max_tokens, hashes)
         request.reason = self._ask.reason
+        if self._ask.transfer.get("do_remote_prefill"):
+            request.remote = self._ask.prompt_tokens
         return request
 
     def token(self, request: Request, last: bool) -> None:
@@ -69,18 +71,35 @@ class Live:
         if stream is None:
             if last:
                 ask, app = self._ask, self._app
-                body = whole_answer(ask, self._id, app.model, app.created, self._words, request.cached or 0)
+                offer = self._offer(request) if ask.transfer.get("do_remote_decode") and app.offers_kv else None
+                body = whole_answer(ask, self._id, app.model, app.created, self._words, self._cached(request), offer)
                 self._buffer.append(response(200, body))
             return
         if place == 0:
             self._buffer.append(stream.opening)
         word = self._words[place]
         if last:
-            self._buffer.append(stream.closing(word, request.cached or 0))
+            self._buffer.append(stream.closing(word, self._cached(request)))
         elif self._ask.usage_always:
-            self._buffer.append(stream.counted(word, place + 1, request.cached or 0))
+            self._buffer.append(stream.counted(word, place + 1, self._cached(request)))
         else:
             self._buffer.append(stream.token(word))
+
+    def _cached(self, request: Request) -> int:
+        """Prompt tokens nobody had to compute: of a prompt whose KV was handed over, those its first engine had."""
+        told = self._ask.transfer.get("remote_cached_tokens")
+        return told if isinstance(told, int) else request.cached or 0
+
+    def _offer(self, request: Request) -> dict[str, object]:
+        """What the engine that decodes must know, in vLLM's words; bytes and cached tokens are ours."""
+        handover, size = self._app.engine.handover, self._app.engine.limits.block_size
+        return {
+            "do_remote_prefill": True,
+            "do_remote_decode": False,
+            "remote_request_id": self._id,
+            "remote_bytes": handover.offer(self.rank or 0, request.prompt // size),
+            "remote_cached_tokens": request.cached or 0,
+        }
 
     def flush(self) -> None:
         """Write what has gathered."""
@@ -107,7 +126,9 @@ class App:
         speed: float,
         router: str,
         seed: int,
+        offers_kv: bool = False,
     ) -> None:
+        self.offers_kv = offers_kv
         self.engine, self.model, self.root, self.seed = engine, model, root, seed
         self.clock = ScaledClock.start(speed)
         self.pump = Pump(engine, self.clock, self._wake, router=router)
@@ -197,12 +218,15 @@ async def serve(
     speed: float = 1.0,
     router: str = "session",
     seed: int = 0,
+    offers_kv: bool = False,
 ) -> None:
-    """Serve until SIGTERM or SIGINT. Prints one line to stdout when listening; `port_file` gets the port, written as a
-    whole. Raises EnvironmentFailed when the port cannot be had, and whatever a step of the engine raised: a server that
-    goes on without its engine would leave every client waiting."""
+    """Serve until SIGTERM or SIGINT. `offers_kv`: prompts may be computed here for another engine.
+
+    Prints one line to stdout when listening; `port_file` gets the port, written as a whole. Raises EnvironmentFailed
+    when the port cannot be had, and whatever a step of the engine raised: a server that goes on without its engine
+    would leave every client waiting."""
     loop = asyncio.get_running_loop()
-    app = App(engine, loop, model=model, root=root, speed=speed, router=router, seed=seed)
+    app = App(engine, loop, model=model, root=root, speed=speed, router=router, seed=seed, offers_kv=offers_kv)
     try:
         server = await loop.create_server(app.connection, host, port, backlog=4096)
     except OSError as error:

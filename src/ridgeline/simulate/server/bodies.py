@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -10,6 +11,7 @@ import numpy as np
 
 from ridgeline.trace.prompts.byte_model import chat_tokens, text_tokens
 
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 DEFAULT_ANSWER = 256  # tokens of an answer whose length nobody asked for: the model stops by itself
 
 
@@ -34,6 +36,7 @@ class Ask(NamedTuple):
     include_usage: bool
     usage_always: bool  # usage in every chunk
     reason: str  # how the answer will end: "length", or "stop" when the model ends it
+    transfer: Mapping[str, Any] = _NOTHING  # vLLM's `kv_transfer_params`: the KV is for, or comes from, another engine
 
     @property
     def prompt_tokens(self) -> int:
@@ -70,7 +73,13 @@ def parse(body: bytes, *, chat: bool, model: str, max_model_len: int) -> Ask:
         include_usage=options.get("include_usage") is True,
         usage_always=options.get("continuous_usage_stats") is True,
         reason=reason,
+        transfer=_transfer(data),
     )
+
+
+def _transfer(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = data.get("kv_transfer_params")
+    return found if isinstance(found, dict) else _NOTHING
 
 
 def _chat(data: Mapping[str, Any]) -> bytes:

@@ -31,6 +31,7 @@ def metrics_page(engine: Engine, pump: Pump, model: str, speed: float) -> bytes:
     own = (pump.lag_s, pump.worst_lag_s, pump.total_lag_s, engine.steps, speed)
     for (name, (kind, text)), value in zip(OWN.items(), own, strict=True):
         lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}", f"{name} {_number(value)}"]
+    lines += engine.handover.lines()
     if isinstance(engine.price, CountedSteps):
         lines += step_counters(engine.price)
     return ("\n".join(lines) + "\n").encode()

@@ -123,8 +123,8 @@ class Pump:
     def _next(self) -> int | None:
         """The earliest thing to come. A reply due at the same time as a step's end goes first."""
         times = [self._replies[0][0]] if self._replies else []
-        if self.engine.ends_at is not None:
-            times.append(self.engine.ends_at)
+        if (wakes := self.engine.wakes_at) is not None:
+            times.append(wakes)
         if self._arrivals:
             times.append(self._arrivals[0][0])
         return min(times, default=None)
