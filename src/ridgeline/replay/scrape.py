@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ridgeline.core.clock import ScaledClock
+from ridgeline.core.readings import Reader
 from ridgeline.core.record import ServerSample
 
 TIMEOUT_S = 2.0
@@ -99,7 +100,7 @@ class _Watch:
 
     def __init__(self, url: str, interval_s: float, clock: ScaledClock) -> None:
         self._url, self._interval, self._clock = url, interval_s, clock
-        self._breaker = Breaker()
+        self._breaker, self._reader = Breaker(), Reader()
         self.samples: list[ServerSample] = []
         self.asked: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self.thread = threading.Thread(target=self._run, name=f"scrape {url}", daemon=True)
@@ -128,7 +129,8 @@ class _Watch:
         if boundary_ns is not None and self._clock.real_seconds(at_ns - boundary_ns) < PROMPT_S:
             # A scrape that was under way at the boundary is older in content, though not in its stamp.
             at_ns = max([boundary_ns, *(sample.at_ns for sample in self.samples[-1:])])
-        self.samples.append(ServerSample(at_ns=at_ns, endpoint=self._url, values=values))
+        kept = None if values is None else self._reader.read(values)
+        self.samples.append(ServerSample(at_ns=at_ns, endpoint=self._url, values=kept))
         self._breaker.note(values is not None, time.monotonic())
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -24,6 +24,8 @@ from ridgeline.core.where import Where
 from ridgeline.results.samples import read_samples
 
 VERSION = 1  # of the records table; documented in docs/reference/run-folder.md
+ARRIVALS = 100_000  # of chunks in one batch of a stream: as Python integers they take 4 MB
+ROWS, BYTES = 65_536, 32 << 20  # of a row group, at most about
 KEY = b"ridgeline.records"
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -66,6 +68,7 @@ _TYPES: dict[str, pa.DataType] = {
     "flags": pa.list_(pa.string()),
     "chunk_ns": pa.list_(pa.int64()),
 } | _OPTIONAL_INT
+_CHUNKS = FIELDS.index("chunk_ns")
 _NULLABLE = {*_OPTIONAL_INT, "parent_correlation_id", "error"}
 
 SCHEMA = pa.schema([pa.field(name, _TYPES[name], nullable=name in _NULLABLE) for name in FIELDS])
@@ -87,7 +90,7 @@ def table_of(rows: Sequence[Row]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
 
-def from_table(table: pa.Table) -> tuple[Record, ...]:
+def from_table(table: pa.Table | pa.RecordBatch) -> tuple[Record, ...]:
     """Records of a table: the exact inverse of `to_table`."""
     columns = {name: table.column(name).to_pylist() for name in FIELDS}
     columns["outcome"] = [Outcome(value) for value in columns["outcome"]]
@@ -135,19 +138,19 @@ def metadata_of(schema: pa.Schema, file: str) -> dict[str, Any]:
 
 def write_records(path: Path, replay: Replay) -> None:
     """Write the replay's records and metadata as one Parquet file (samples go to their own, see samples.py)."""
-    _write(path, with_metadata(to_table(replay.records), replay_metadata(replay)))
+    with _writer(path, replay_metadata(replay)) as writer:
+        writer.write_table(to_table(replay.records), row_group_size=ROWS)
 
 
-def _write(path: Path, table: pa.Table) -> None:
+def _writer(path: Path, metadata: Mapping[str, Any]) -> pq.ParquetWriter:
     # Times rise within a column, so delta packing is several times smaller than plain 64-bit values; a list column
     # is named by its element's path.
     delta = {name: "DELTA_BINARY_PACKED" for name in FIELDS if _TYPES[name] == pa.int64()}
     delta["chunk_ns.list.element"] = "DELTA_BINARY_PACKED"
-    pq.write_table(
-        table,
+    return pq.ParquetWriter(
         path,
+        with_metadata(SCHEMA.empty_table(), metadata).schema,
         compression="zstd",
-        row_group_size=65_536,
         column_encoding=delta,
         use_dictionary=[name for name in FIELDS if _TYPES[name] == _TEXT],
     )
@@ -155,7 +158,7 @@ def _write(path: Path, table: pa.Table) -> None:
 
 def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     """The table of a records file, all columns or some; the metadata stays in its schema. Raises InputError."""
-    file = _open(path)
+    file = open_file(path)
     metadata_of(file.schema_arrow, str(path))
     return file.read(columns=list(columns) if columns is not None else None)
 
@@ -176,7 +179,7 @@ def read_records(path: Path, samples: Path | None = None) -> Replay:
     )
 
 
-def _open(path: Path) -> pq.ParquetFile:
+def open_file(path: Path) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(path, memory_map=True)
     except FileNotFoundError as error:
@@ -189,8 +192,8 @@ class RecordWriter:
     """Writes records while a run goes on, so that a killed run keeps what it had.
 
     A Parquet file is unreadable until its footer is written, so the rows go to an Arrow stream beside it
-    (`NAME.part`), one batch each `every` records; `finish` turns the stream into the Parquet file and removes it.
-    `recover` reads the whole batches of a stream that was cut off.
+    (`NAME.part`), one batch each `every` records, or sooner when they hold many arrivals; `finish` turns the stream
+    into the Parquet file and removes it. `recover` reads the whole batches of a stream that was cut off.
     """
 
     def __init__(self, path: Path, every: int = 1000) -> None:
@@ -198,6 +201,7 @@ class RecordWriter:
         self.every = every
         self.part = part_of(path)
         self._waiting: list[Row] = []
+        self._arrivals = 0  # of chunks, in the waiting rows
         self._sink = self.part.open("wb")
         self._writer = ipc.new_stream(self._sink, SCHEMA, options=ipc.IpcWriteOptions(emit_dictionary_deltas=False))
 
@@ -207,22 +211,27 @@ class RecordWriter:
 
     def write_rows(self, rows: Iterable[Row]) -> None:
         """Take records as rows."""
-        self._waiting.extend(rows)
-        if len(self._waiting) >= self.every:
-            self.flush()
+        for row in rows:
+            self._waiting.append(row)
+            self._arrivals += len(row[_CHUNKS])
+            if len(self._waiting) >= self.every or self._arrivals >= ARRIVALS:
+                self.flush()
 
     def flush(self) -> None:
         """Bring everything taken so far to the disk."""
         if self._waiting:
             self._writer.write_table(table_of(self._waiting).combine_chunks())
             self._waiting.clear()
+            self._arrivals = 0
         self._sink.flush()
         os.fsync(self._sink.fileno())
 
     def finish(self, metadata: Mapping[str, Any]) -> None:
         """Write the Parquet file with the replay's metadata (see `replay_metadata`) and remove the stream."""
         self.close()
-        _write(self.path, with_metadata(recover(self.part), metadata))
+        with _writer(self.path, metadata) as writer:
+            for table in _gathered(batches(self.part)):
+                writer.write_table(table, row_group_size=ROWS)
         self.part.unlink()
 
     def close(self) -> None:
@@ -248,7 +257,11 @@ def part_of(path: Path) -> Path:
 
 def recover(part: Path) -> pa.Table:
     """Every whole batch of a record stream, cut off or not. Raises InputError when not even its head is there."""
-    batches: list[pa.RecordBatch] = []
+    return pa.Table.from_batches(list(batches(part)), schema=SCHEMA).unify_dictionaries()
+
+
+def batches(part: Path) -> Iterator[pa.RecordBatch]:
+    """The same, one at a time."""
     with part.open("rb") as source:
         try:
             reader = ipc.open_stream(source)
@@ -256,9 +269,20 @@ def recover(part: Path) -> pa.Table:
             raise InputError([Problem(f"not a record stream: {error}", Where(str(part)))]) from error
         while True:
             try:
-                batches.append(reader.read_next_batch())
+                yield reader.read_next_batch()
             except StopIteration:
-                break
+                return
             except (pa.ArrowInvalid, OSError):  # the batch that was being written when the run was killed
-                break
-    return pa.Table.from_batches(batches, schema=SCHEMA).unify_dictionaries()
+                return
+
+
+def _gathered(parts: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches put together until they are worth a row group."""
+    held: list[pa.RecordBatch] = []
+    for part in parts:
+        held.append(part)
+        if sum(each.num_rows for each in held) >= ROWS or sum(each.nbytes for each in held) >= BYTES:
+            yield pa.Table.from_batches(held)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held)

@@ -16,11 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ridgeline.core.errors import InputError, Problem
+from ridgeline.core.readings import Reader
 from ridgeline.core.record import ServerSample
 from ridgeline.core.where import Where
 
 VERSION = 1
 KEY = b"ridgeline.samples"
+SCRAPES = 512  # of a row group
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 SCHEMA = pa.schema(
     [
@@ -37,6 +39,11 @@ SCHEMA = pa.schema(
 
 def to_table(samples: Sequence[ServerSample]) -> pa.Table:
     """Samples in long form, in their order."""
+    return _long(samples, 0)
+
+
+def _long(samples: Sequence[ServerSample], first: int) -> pa.Table:
+    """The same, with serial numbers from `first` on."""
     serial: list[int] = []
     names: list[str | None] = []
     values: list[float | None] = []
@@ -50,7 +57,7 @@ def to_table(samples: Sequence[ServerSample]) -> pa.Table:
             values.append(value)
     rows = np.array(serial, dtype=np.int64)
     arrays = [
-        pa.array(rows),
+        pa.array(rows + first),
         pa.array(np.array([sample.at_ns for sample in samples], dtype=np.int64)[rows]),
         pa.array([sample.endpoint for sample in samples], type=_TEXT).take(pa.array(rows)),
         pa.array(np.array([sample.values is not None for sample in samples], dtype=bool)[rows]),
@@ -62,22 +69,36 @@ def to_table(samples: Sequence[ServerSample]) -> pa.Table:
 
 def from_table(table: pa.Table) -> tuple[ServerSample, ...]:
     """The inverse of `to_table`, but for NaN values."""
-    columns = [table.column(field.name).to_pylist() for field in SCHEMA]
-    found: list[tuple[int, str, dict[str, float] | None]] = []
+    found: list[ServerSample] = []
+    readers: dict[str, Reader] = {}
+    held: tuple[int, str, dict[str, float] | None] | None = None  # of the scrape that is being read
     last = -1
-    for serial, at_ns, endpoint, ok, name, value in zip(*columns, strict=True):
-        if serial != last:
-            found.append((at_ns, endpoint, {} if ok else None))
-            last = serial
-        values = found[-1][2]
-        if values is not None and name is not None:
-            values[name] = value
-    return tuple(ServerSample(at_ns=at, endpoint=endpoint, values=values) for at, endpoint, values in found)
+
+    def close() -> None:
+        if held is not None:
+            at_ns, endpoint, values = held
+            kept = None if values is None else readers.setdefault(endpoint, Reader()).read(values)
+            found.append(ServerSample(at_ns=at_ns, endpoint=endpoint, values=kept))
+
+    for batch in table.to_batches(max_chunksize=65_536):
+        columns = [batch.column(field.name).to_pylist() for field in SCHEMA]
+        for serial, at_ns, endpoint, ok, name, value in zip(*columns, strict=True):
+            if serial != last:
+                close()
+                held, last = (at_ns, endpoint, {} if ok else None), serial
+            assert held is not None
+            values = held[2]
+            if values is not None and name is not None:
+                values[name] = value
+    close()
+    return tuple(found)
 
 
 def write_samples(path: Path, samples: Sequence[ServerSample]) -> None:
-    """Write samples as one Parquet file."""
-    pq.write_table(to_table(samples), path, compression="zstd")
+    """Write samples as one Parquet file, some at a time."""
+    with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
+        for first in range(0, len(samples), SCRAPES):
+            writer.write_table(_long(samples[first : first + SCRAPES], first))
 
 
 def read_samples(path: Path) -> tuple[ServerSample, ...]:

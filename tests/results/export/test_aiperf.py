@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -71,6 +72,7 @@ def test_recorded_runs_give_the_same_summary(run: str) -> None:
     ours = aiperf.summary(Replay(records=records, phases=phases), origin)
     # Not in the rows: what the trace allows and what was skipped.
     unknown = {"theoretical_prefix_cache_hit", "context_overflow_count"}
+    unknown |= {tag for tag in ours if "full_" in tag}  # to the end of the response, which is not in the rows
     shared = [tag for tag, item in ours.items() if isinstance(item, dict) and "unit" in item and tag not in unknown]
     assert len(shared) >= 28
     for tag in shared:
@@ -81,8 +83,30 @@ def test_recorded_runs_give_the_same_summary(run: str) -> None:
             wanted = expected if name == "unit" else pytest.approx(expected, rel=1e-6, abs=1e-3)
             assert value == wanted, f"{tag}.{name}"
     for tag, item in ours["warmup_metrics"].items():
+        if tag in unknown:
+            continue
         assert item["avg"] == pytest.approx(theirs["warmup_metrics"][tag]["avg"], rel=1e-5, abs=2e-3)
     assert sum(item["count"] for item in ours["error_summary"]) == sum(i["count"] for i in theirs["error_summary"])
+
+
+def test_the_fork_s_metrics_run_to_the_end_of_the_response() -> None:
+    folder = golden(f"{LIVE}/fork-subagents-n2")
+    rows = [json.loads(line) for line in (folder / "profile_export.jsonl").read_text().splitlines()]
+    theirs = json.loads((folder / "profile_export_aiperf.json").read_text())
+    origin = min(row["metadata"]["credit_issued_ns"] for row in rows)
+    records = []
+    for serial, row in enumerate(rows):
+        record, whole = record_of(row, serial, origin), row["metrics"].get("full_decode_duration")
+        if whole and record.first_token_ns is not None:
+            record = replace(record, end_ns=record.first_token_ns + round(whole["value"] * MS))
+        records.append(record)
+    ours = aiperf.summary(Replay(records=tuple(records), phases=Phases(profiling_start_ns=0)), origin)
+    tags = [tag for tag in ours if "full_" in tag]
+    assert len(tags) == 5
+    for tag in tags:
+        for name, value in ours[tag].items():
+            expected = theirs[tag][name]
+            assert value == (expected if name == "unit" else pytest.approx(expected, rel=1e-6, abs=1e-3)), tag
 
 
 def test_recorded_rows_come_back() -> None:
@@ -100,6 +124,8 @@ def test_recorded_rows_come_back() -> None:
             name: value for name, value in ours.items() if name != "session_num"
         }
         for tag, item in row["metrics"].items():
+            if tag.startswith("full_"):  # the fork's
+                continue
             assert item["unit"] == theirs["metrics"][tag]["unit"]
             assert item["value"] == pytest.approx(theirs["metrics"][tag]["value"], rel=1e-6, abs=1e-6), tag
         assert ("error" in row) == ("error" in theirs)

@@ -1,38 +1,45 @@
 """InferenceX's agentic row (`agg_*.json` of a trace replay).
 
-In: a replay and its cell. Out: the row as plain data, floats rounded to 5 places and whole ones from 1 on written as
-ints, the way the peer does. It keeps the peer's population: profiling requests without error, values above 0 only.
+In: a replay, in memory or on disk, and its cell. Out: the row as plain data, floats rounded to 5 places and whole ones
+from 1 on written as ints, the way the peer does. It keeps the peer's population: profiling requests without error,
+values above 0 only. Works on columns of numbers; chunks of answers are not read.
 Source: agentx-replay specification, section 8; control-plane specification, section 5.6.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ridgeline.core.cell import Cell, Component
 from ridgeline.core.errors import InputError
-from ridgeline.core.record import Outcome, Record, Replay
+from ridgeline.core.record import Outcome, Replay
 from ridgeline.core.topology import Pool
-from ridgeline.results.export.aiperf import is_good
 from ridgeline.results.export.server_block import server_block
+from ridgeline.results.metrics.columns import Columns
 from ridgeline.results.metrics.statistics import percentile
+from ridgeline.results.stored import StoredReplay, numbers
 from ridgeline.results.sweepline import Floats
 
 _PERCENTILES = (50, 75, 90, 95)
 _QPS_WINDOW_S = 1.0
 
+Mask = NDArray[np.bool_]
+
 
 def agentic_row(
-    replay: Replay, cell: Cell, *, recipe_fingerprint: str = "", dataset: Mapping[str, Any] | None = None
+    replay: Replay | StoredReplay, cell: Cell, *, recipe_fingerprint: str = "", dataset: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """The row of one agentic cell. Raises InputError for another scenario."""
     if cell.scenario.kind != "agentic-coding":
         raise InputError(f"{cell.name} is no agentic cell", hint="fixed-sequence points have a row of their own")
-    listed = [record for record in replay.records if record.outcome not in (Outcome.OVERFLOW, Outcome.CANCELLED)]
-    good = [record for record in listed if record.phase == "profiling" and is_good(record)]
+    columns = Columns.of(replay.path if isinstance(replay, StoredReplay) else replay)
+    listed = ~(columns.is_outcome(Outcome.OVERFLOW) | columns.is_outcome(Outcome.CANCELLED))
+    fine = columns.is_outcome(Outcome.OK) & ~np.isnan(columns["first_token_ns"]) & ~np.isnan(columns["sent_ns"])
+    good = fine & columns.profiling
     benchmark, arm = cell.benchmark, cell.arm
     server = server_block(replay)
     row: dict[str, Any] = {
@@ -53,15 +60,16 @@ def agentic_row(
         "kv_offloading": arm.kv_offloading,
         "kv_offload_backend": _component(arm.kv_offload_backend),
         "allocated_cpu_dram_gb": arm.cpu_dram_gb,
-        "num_requests_total": len(listed),
-        "num_requests_successful": len(good),
-        "request_accounting": _accounting(listed, good),
+        "num_requests_total": int(listed.sum()),
+        "num_requests_successful": int(good.sum()),
+        "request_accounting": _accounting(columns, listed, fine, numbers(replay, "status")),
         **_topology(cell),
     }
     row |= {"router": _component(arm.router)} if arm.router else {}
     row |= {"kv_p2p_transfer": arm.kv_p2p_transfer} if arm.kv_p2p_transfer else {}
     row |= {"dataset": dict(dataset)} if dataset else {}
-    row["request_metrics"] = _requests(good, cell.gpus)
+    picked = _Picked(columns, good, numbers(replay, "max_tokens")[good])
+    row["request_metrics"] = _requests(picked, cell.gpus)
     row["server_metrics"] = server
     row["kv_cache_pool_tokens"] = server["kv_cache"]["gpu_total_tokens"]
     if not server["present"]:
@@ -125,72 +133,81 @@ def _component(component: Component | None) -> dict[str, str] | None:
     return {"name": component.name} | ({"version": component.version} if component.version else {})
 
 
-def _accounting(listed: list[Record], good: list[Record]) -> dict[str, Any]:
+def _accounting(columns: Columns, listed: Mask, fine: Mask, status: Floats) -> dict[str, Any]:
     """A failed warm-up request counts as dropped for both reasons, as theirs does."""
-    warm = [record for record in listed if record.phase != "profiling"]
-    failed = [record for record in listed if not is_good(record)]
+    failed, good = listed & ~fine, fine & columns.profiling
     categories: dict[str, int] = {}
-    for record in failed:
+    for outcome in (outcome for outcome in Outcome if columns.is_outcome(outcome)[failed].any()):
         # Ours are outcomes, with the status where there is one; theirs is an exception's type or code.
-        name = str(record.status) if record.outcome is Outcome.HTTP_ERROR and record.status else str(record.outcome)
-        categories[name] = categories.get(name, 0) + 1
+        of_kind = failed & columns.is_outcome(outcome)
+        if outcome is Outcome.HTTP_ERROR:
+            for code in np.unique(status[of_kind & (status > 0)]):
+                categories[str(int(code))] = int((of_kind & (status == code)).sum())
+            of_kind &= ~(status > 0)
+        if of_kind.any():
+            categories[str(outcome)] = int(of_kind.sum())
     return {
-        "records_total": len(listed),
-        "records_profiled": len(good),
-        "records_dropped_total": len(listed) - len(good),
-        "records_warmup_dropped": len(warm),
-        "records_error_dropped": len(failed),
+        "records_total": int(listed.sum()),
+        "records_profiled": int(good.sum()),
+        "records_dropped_total": int((listed & ~good).sum()),
+        "records_warmup_dropped": int((listed & ~columns.profiling).sum()),
+        "records_error_dropped": int(failed.sum()),
         "error_categories": categories,
     }
 
 
-def _requests(good: list[Record], gpus: int) -> dict[str, Any]:
-    itl = _times((r.last_token_ns, r.first_token_ns, _less_one(r.completion_tokens)) for r in good)
-    whole_itl = _times((r.end_ns, r.first_token_ns, _less_one(r.completion_tokens)) for r in good)
-    e2e_per_token = _times((r.last_token_ns, r.sent_ns, r.completion_tokens) for r in good)
+class _Picked:
+    """Columns of the good requests, NaN where a request has no value."""
+
+    def __init__(self, columns: Columns, good: Mask, max_tokens: Floats) -> None:
+        self._columns, self._good, self._more = columns, good, {"max_tokens": max_tokens}
+
+    def __getitem__(self, name: str) -> Floats:
+        more = self._more.get(name)
+        return self._columns[name][self._good] if more is None else more
+
+    def seconds(self, start: str, end: str, by: Floats | float = 1.0) -> Floats:
+        """(end - start)/by where all three are known; only values above 0 are kept."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = (self[end] - self[start]) / 1e9 / by
+        kept: Floats = found[np.isfinite(found) & (found > 0)]
+        return kept
+
+    def known(self, name: str) -> Floats:
+        """The values that are there."""
+        values = self[name]
+        return values[~np.isnan(values)]
+
+    def total(self, name: str) -> float:
+        """Their sum."""
+        return float(np.nansum(self[name]))
+
+
+def _requests(good: _Picked, gpus: int) -> dict[str, Any]:
+    tokens = good["completion_tokens"]
+    gaps = np.where(tokens >= 2, tokens - 1, np.nan)
+    itl = good.seconds("first_token_ns", "last_token_ns", gaps)
+    whole_itl = good.seconds("first_token_ns", "end_ns", gaps)
     latency = {
-        "ttft": _block(_times((r.first_token_ns, r.sent_ns, 1) for r in good)),
-        "e2el": _block(_times((r.last_token_ns, r.sent_ns, 1) for r in good)),
+        "ttft": _block(good.seconds("sent_ns", "first_token_ns")),
+        "e2el": _block(good.seconds("sent_ns", "last_token_ns")),
         "itl": _block(itl),
         "tpot": _block(itl),
         "intvty": _inverse(itl),
-        "e2e_norm_intvty": _inverse(e2e_per_token),
+        "e2e_norm_intvty": _inverse(good.seconds("sent_ns", "last_token_ns", tokens)),
         "full_response_itl": _block(whole_itl),
         "full_response_intvty": _inverse(whole_itl),
     }
-    tokens = {
-        "input": [r.prompt_tokens for r in good],
-        "output_actual": [r.completion_tokens for r in good],
-        "output_expected": [r.max_tokens for r in good],
-    }
-    hit, total = (
-        sum(getattr(r, name) or 0 for r in good) for name in ("theoretical_hit_blocks", "theoretical_total_blocks")
-    )
+    counts = {"input": "prompt_tokens", "output_actual": "completion_tokens", "output_expected": "max_tokens"}
+    blocks = good.total("theoretical_total_blocks")
+    hit = good.total("theoretical_hit_blocks") / blocks if blocks else None
     return {
         "qps": _qps(good),
         "latency": {name: block for name, block in latency.items() if block},
-        "tokens": {name: _block(_array(values)) for name, values in tokens.items()},
+        "tokens": {name: _block(good.known(column)) for name, column in counts.items()},
         "throughput": _throughput(good, gpus),
-        "cache": {"theoretical_cache_hit_rate": hit / total if total else None},
+        "cache": {"theoretical_cache_hit_rate": hit},
     }
-
-
-def _less_one(tokens: int | None) -> int | None:
-    return tokens - 1 if tokens is not None and tokens >= 2 else None
-
-
-def _times(triples: Iterable[tuple[int | None, int | None, int | None]]) -> Floats:
-    """(end - start)/divisor in seconds where all three are known; only values above 0 are kept."""
-    found = [
-        (end - start) / 1e9 / by
-        for end, start, by in triples
-        if end is not None and start is not None and by is not None and by > 0 and end > start
-    ]
-    return np.array(found, dtype=np.float64)
-
-
-def _array(values: Iterable[int | None]) -> Floats:
-    return np.array([value for value in values if value is not None], dtype=np.float64)
 
 
 def _block(values: Floats) -> dict[str, float]:
@@ -208,9 +225,9 @@ def _inverse(times: Floats) -> dict[str, float]:
     return found | ({"std": float((1 / times).std())} if block else {})
 
 
-def _qps(good: list[Record]) -> dict[str, Any]:
+def _qps(good: _Picked) -> dict[str, Any]:
     """Requests ended in whole windows of one second, from the first end to the last."""
-    ends = np.sort(_array(record.end_ns for record in good)) / 1e9
+    ends = np.sort(good.known("end_ns")) / 1e9
     if len(ends) < 2:
         return {}
     windows = int((ends[-1] - ends[0]) / _QPS_WINDOW_S)
@@ -223,21 +240,15 @@ def _qps(good: list[Record]) -> dict[str, Any]:
     return found | _block(counts.astype(np.float64))
 
 
-def _throughput(good: list[Record], gpus: int) -> dict[str, Any]:
-    sent = [record.sent_ns for record in good if record.sent_ns is not None]
-    ends = [record.end_ns for record in good if record.end_ns is not None]
-    seconds = (max(ends) - min(sent)) / 1e9 if sent and ends else 0.0
+def _throughput(good: _Picked, gpus: int) -> dict[str, Any]:
+    ends = good.known("end_ns")
+    seconds = float(ends.max() - good["sent_ns"].min()) / 1e9 if len(ends) else 0.0
     if seconds <= 0:
         return {}
-    tokens_in = sum(record.prompt_tokens or 0 for record in good)
-    tokens_out = sum(record.completion_tokens or 0 for record in good)
-    rates = {"input": tokens_in / seconds, "output": tokens_out / seconds, "total": (tokens_in + tokens_out) / seconds}
+    sums = {"input": good.total("prompt_tokens"), "output": good.total("completion_tokens")}
+    rates = {name: total / seconds for name, total in (sums | {"total": sum(sums.values())}).items()}
     return {
         **{name: {"tokens_per_second": value} for name, value in rates.items()},
         "duration_seconds": seconds,
-        "per_gpu": {
-            "total_tput_tps": rates["total"] / gpus,
-            "output_tput_tps": rates["output"] / gpus,
-            "input_tput_tps": rates["input"] / gpus,
-        },
+        "per_gpu": {f"{name}_tput_tps": rates[name] / gpus for name in ("total", "output", "input")},
     }

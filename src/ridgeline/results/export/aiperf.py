@@ -1,14 +1,18 @@
 """AIPerf's raw exports: `profile_export.jsonl`, one object a request, and `profile_export_aiperf.json`, the summary.
 
-In: a replay and the wall time of its origin. Out: rows and summary as plain data with AIPerf's tags, units (ms) and
-statistics. Percentiles are all there, few samples or not, because readers expect them. Tags we cannot know (transport
-phases, client tokenisation) are absent, not zero. Source: agentx-replay specification, sections 6 and 7.
+In: a replay, in memory or on disk, and the wall time of its origin. Out: rows and summary as plain data with AIPerf's
+tags (its fork's `full_*` included), units (ms) and statistics. Records are walked once each and never held: rows come
+in the order of completion from a heap of what is out of place, and a summary keeps eight bytes a value, four a chunk.
+Percentiles are all there, few samples or not, because readers expect them. Tags we cannot know (transport phases,
+client tokenisation) are absent, not zero. Source: agentx-replay specification, sections 6 and 7.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from array import array
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from heapq import heappop, heappush
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +21,8 @@ import numpy as np
 
 from ridgeline.core.record import Outcome, Record, Replay
 from ridgeline.results.metrics.statistics import percentile
+from ridgeline.results.stored import StoredReplay, integers, is_profiling
+from ridgeline.results.sweepline import Floats, Ints
 
 SCHEMA_VERSION = "1.4"
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
@@ -29,6 +35,9 @@ _UNITS = {
     "inter_token_latency": "ms",
     "inter_chunk_latency": "ms",
     "decode_duration": "ms",
+    "full_decode_duration": "ms",
+    "full_response_inter_token_latency": "ms",
+    "full_response_output_token_throughput_per_user": "tokens/sec/user",
     "output_token_throughput_per_user": "tokens/sec/user",
     "e2e_output_token_throughput": "tokens/sec/user",
     "prefill_throughput_per_user": "tokens/sec/user",
@@ -41,7 +50,15 @@ _UNITS = {
     "usage_total_tokens": "tokens",
     "usage_prompt_cache_read_tokens": "tokens",
 }
-_ADJUSTED = ("request_latency", "time_to_first_token", "decode_duration", "inter_token_latency")
+_ADJUSTED = (
+    "request_latency",
+    "time_to_first_token",
+    "decode_duration",
+    "full_decode_duration",
+    "inter_token_latency",
+    "full_response_inter_token_latency",
+)
+_SKIPPED = (Outcome.OVERFLOW, Outcome.CANCELLED)  # neither rows nor errors
 _ERROR_TYPES = {
     Outcome.HTTP_ERROR: "HTTPError",
     Outcome.STREAM_ERROR: "SSEResponseError",
@@ -68,6 +85,13 @@ def metrics(record: Record) -> dict[str, Any]:
         "request_latency": latency / _MS,
         "decode_duration": decode / _MS,
     }
+    if record.end_ns is not None:
+        whole = record.end_ns - first
+        found["full_decode_duration"] = whole / _MS
+        if tokens is not None and tokens >= 2:
+            found["full_response_inter_token_latency"] = whole / (tokens - 1) / _MS
+            if whole > 0:
+                found["full_response_output_token_throughput_per_user"] = (tokens - 1) / (whole / 1e9)
     if record.first_visible_ns is not None:
         found["time_to_first_output_token"] = (record.first_visible_ns - sent) / _MS
     if len(record.chunk_ns) >= 2:
@@ -95,64 +119,91 @@ def metrics(record: Record) -> dict[str, Any]:
     return found
 
 
-def rows(replay: Replay, wall_origin_ns: int) -> Iterator[dict[str, Any]]:
+def rows(replay: Replay | StoredReplay, wall_origin_ns: int) -> Iterator[dict[str, Any]]:
     """Rows in the order of completion: warm-up included; overflows and requests we cancelled left out, as AIPerf does.
 
     `wall_origin_ns`: epoch nanoseconds of the replay's origin.
     """
     prefix = replay.settings.get("request_id_prefix")
-    numbers: dict[str, int] = {}
-    serial: dict[int, int] = {}  # request id -> count of requests in its phase, gaps included
-    for record in sorted(replay.records, key=lambda record: record.request_id):
-        serial[record.request_id] = numbers.get(record.phase, 0)
-        numbers[record.phase] = serial[record.request_id] + 1
-    for record in sorted(replay.records, key=lambda record: (record.end_ns or 0, record.request_id)):
-        if record.outcome in (Outcome.OVERFLOW, Outcome.CANCELLED):
+    serials = _serials(replay)
+    for place, record in _by_completion(replay):
+        if record.outcome in _SKIPPED:
             continue
         values = metrics(record) if is_good(record) else {}
         request = f"{prefix}{record.request_id:012x}" if prefix else None
         found = {
-            "metadata": _metadata(record, serial[record.request_id], request, wall_origin_ns),
+            "metadata": _metadata(record, int(serials[place]), request, wall_origin_ns),
             "metrics": {tag: {"value": value, "unit": _UNITS[tag]} for tag, value in values.items()},
         }
         yield found if values else found | {"error": _error(record)}
 
 
-def jsonl(replay: Replay, wall_origin_ns: int) -> Iterator[bytes]:
+def _serials(replay: Replay | StoredReplay) -> Ints:
+    """For every record in its place: how many of its phase were sent before it, gaps included."""
+    ids, measured = integers(replay, "request_id"), is_profiling(replay)
+    serials = np.empty(len(ids), dtype=np.int64)
+    for phase in (measured, ~measured):
+        places = np.flatnonzero(phase)
+        serials[places[np.argsort(ids[places], kind="stable")]] = np.arange(len(places))
+    return serials
+
+
+def _by_completion(replay: Replay | StoredReplay) -> Iterator[tuple[int, Record]]:
+    """Records with their places, by end and then by id. Kept back is only what ends after a later record."""
+    ends = integers(replay, "end_ns")
+    earliest_left = np.minimum.accumulate(ends[::-1])[::-1]
+    waiting: list[tuple[int, int, int, Record]] = []
+    for place, record in enumerate(replay.records):
+        heappush(waiting, (record.end_ns or 0, record.request_id, place, record))
+        while waiting and (place + 1 == len(ends) or waiting[0][0] < earliest_left[place + 1]):
+            _, _, at, done = heappop(waiting)
+            yield at, done
+
+
+def jsonl(replay: Replay | StoredReplay, wall_origin_ns: int) -> Iterator[bytes]:
     """`profile_export.jsonl`, a line at a time."""
     for row in rows(replay, wall_origin_ns):
         yield msgspec.json.encode(row) + b"\n"
 
 
-def summary(replay: Replay, wall_origin_ns: int, *, metadata: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def summary(
+    replay: Replay | StoredReplay, wall_origin_ns: int, *, metadata: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """`profile_export_aiperf.json`: statistics over the good profiling requests, counts over all of them."""
-    measured = [record for record in replay.records if record.phase == "profiling"]
-    good = [record for record in measured if is_good(record)]
-    skipped = (Outcome.OVERFLOW, Outcome.CANCELLED)
-    errors = [record for record in measured if not is_good(record) and record.outcome not in skipped]
-    overflows = sum(record.outcome is Outcome.OVERFLOW for record in measured)
-    found: dict[str, Any] = {"schema_version": SCHEMA_VERSION, **_distributions(good)}
-    found |= _totals(good, len(errors), _phase_seconds(replay))
-    if errors or overflows:
+    good, warm, lags, errors, overflows = _Good(), _Values(), _Lags(), _Errors(), 0
+    for record in replay.records:
+        measured = record.phase == "profiling"
+        if is_good(record):
+            (good if measured else warm).add(record)
+        elif measured and record.outcome not in _SKIPPED:
+            errors.add(record)
+        overflows += measured and record.outcome is Outcome.OVERFLOW
+        if measured and record.outcome not in _SKIPPED:
+            lags.add(record)
+    found: dict[str, Any] = {"schema_version": SCHEMA_VERSION, **good.distributions()}
+    found |= _counts(good.count, errors.count)
+    found |= good.totals(_phase_seconds(replay))
+    if errors.count or overflows:
         found["context_overflow_count"] = _scalar(overflows, "requests")
-    if errors:
-        found["error_request_count"] = _scalar(len(errors), "requests")
-        found |= _adjusted(good, len(errors))
-    found |= _lags([*good, *errors])
-    hit, blocks = (
-        sum(getattr(record, name) or 0 for record in good)
-        for name in ("theoretical_hit_blocks", "theoretical_total_blocks")
-    )
-    if blocks:
-        found["theoretical_prefix_cache_hit"] = {"unit": "%", "avg": 100 * hit / blocks, "count": blocks, "sum": hit}
-    warm = [record for record in replay.records if record.phase != "profiling" and is_good(record)]
-    found["warmup_metrics"] = _distributions(warm)
+    if errors.count:
+        found["error_request_count"] = _scalar(errors.count, "requests")
+        found |= good.adjusted(errors.count)
+    found |= lags.distributions()
+    if good.blocks:
+        share = 100 * good.hit_blocks / good.blocks
+        found["theoretical_prefix_cache_hit"] = {
+            "unit": "%",
+            "avg": share,
+            "count": good.blocks,
+            "sum": good.hit_blocks,
+        }
+    found["warmup_metrics"] = warm.distributions()
     phases = replay.phases
     return found | {
         "input_config": dict(replay.settings),
         "was_cancelled": replay.aborted is not None,
         "is_complete": replay.aborted is None,
-        "error_summary": _error_summary(errors),
+        "error_summary": errors.summary(),
         "start_time": _local(wall_origin_ns, phases.profiling_start_ns),
         "end_time": _local(wall_origin_ns, phases.drained_ns or phases.profiling_end_ns),
         "metadata": dict(metadata or {}),
@@ -201,105 +252,149 @@ def _error(record: Record) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _distributions(good: Iterable[Record]) -> dict[str, dict[str, Any]]:
-    values: dict[str, list[float]] = {}
-    for record in good:
+class _Values:
+    """Values of requests by tag."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, array[float]] = {}
+
+    def add(self, record: Record) -> None:
         for tag, value in metrics(record).items():
             if isinstance(value, list):
-                values.setdefault(tag, []).extend(value)
+                self.values.setdefault(tag, array("f")).extend(value)  # many: 24 bits are finer than any clock
             else:
-                values.setdefault(tag, []).append(value)
-    return {tag: _statistics(found, _UNITS[tag]) for tag, found in values.items()}
+                self.values.setdefault(tag, array("d")).append(value)
+
+    def distributions(self) -> dict[str, dict[str, Any]]:
+        return {tag: _statistics(np.array(found), _UNITS[tag]) for tag, found in self.values.items()}
 
 
-def _statistics(values: list[float], unit: str) -> dict[str, Any]:
-    ordered = np.sort(np.array(values, dtype=np.float64))
+class _Good(_Values):
+    """The good requests of the measured phase, with their sums."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = self.hit_blocks = self.blocks = 0
+        self._prompt = self._output = self._visible = self._cached = 0
+        self._cache_told = False
+        self._first_sent: int | None = None
+        self._last_token = 0
+
+    def add(self, record: Record) -> None:
+        super().add(record)
+        sent = record.sent_ns or 0
+        self.count += 1
+        self._first_sent = sent if self._first_sent is None else min(self._first_sent, sent)
+        self._last_token = max(self._last_token, record.last_token_ns or 0)
+        self._prompt += record.prompt_tokens or 0
+        self._output += record.completion_tokens or 0
+        self._visible += max(0, (record.completion_tokens or 0) - (record.reasoning_tokens or 0))
+        self._cached += record.cached_tokens or 0
+        self._cache_told |= record.cached_tokens is not None
+        self.hit_blocks += record.theoretical_hit_blocks or 0
+        self.blocks += record.theoretical_total_blocks or 0
+
+    def totals(self, phase_seconds: float | None) -> dict[str, Any]:
+        """Sums and rates. `phase_seconds`: what AIPerf divides by."""
+        if self._first_sent is None:
+            return {}
+        seconds = (self._last_token - self._first_sent) / 1e9
+        both = self._prompt + self._output
+        found = {
+            "benchmark_duration": _scalar(seconds, "sec"),
+            "total_isl": _scalar(self._prompt, "tokens"),
+            "total_osl": _scalar(self._output, "tokens"),
+            "total_output_tokens": _scalar(self._visible, "tokens"),
+            "total_usage_prompt_tokens": _scalar(self._prompt, "tokens"),
+            "total_usage_completion_tokens": _scalar(self._output, "tokens"),
+            "total_usage_total_tokens": _scalar(both, "tokens"),
+        }
+        if self._cache_told and self._prompt:
+            found["total_usage_prompt_cache_read_tokens"] = _scalar(self._cached, "tokens")
+            found["overall_usage_prompt_cache_read_pct"] = _scalar(100 * self._cached / self._prompt, "%")
+        divisor = phase_seconds or seconds
+        if divisor > 0:
+            found |= {
+                "request_throughput": _scalar(self.count / divisor, "requests/sec"),
+                "input_token_throughput": _scalar(self._prompt / divisor, "tokens/sec"),
+                "output_token_throughput": _scalar(self._output / divisor, "tokens/sec"),
+                "total_token_throughput": _scalar(both / divisor, "tokens/sec"),
+            }
+        return found
+
+    def adjusted(self, errors: int) -> dict[str, Any]:
+        """Percentiles with one infinite sample for every error; those that fall on an error are left out."""
+        found = {}
+        for tag in _ADJUSTED:
+            values = sorted(self.values.get(tag, ()))
+            n = len(values) + errors
+            places = {f"p{p}": round(p * (n - 1) / 100) for p in PERCENTILES} | {"min": 0}
+            known = {name: values[place] for name, place in places.items() if place < len(values)}
+            found[f"adj_{tag}"] = {"unit": "ms", **known, "count": n}
+        return found
+
+
+class _Lags:
+    """From the moment a request was due: to its start, and to its end; failed requests included."""
+
+    def __init__(self) -> None:
+        self._start, self._end = array("d"), array("d")
+
+    def add(self, record: Record) -> None:
+        if record.sent_ns is not None:
+            self._start.append((record.sent_ns - record.scheduled_ns) / _MS)
+        if record.end_ns is not None:
+            self._end.append((record.end_ns - record.scheduled_ns) / _MS)
+
+    def distributions(self) -> dict[str, Any]:
+        found = {"credit_to_start_latency": self._start, "effective_latency": self._end}
+        return {tag: _statistics(np.array(values), "ms") for tag, values in found.items() if values}
+
+
+class _Errors:
+    """Failed requests by what they say."""
+
+    def __init__(self) -> None:
+        self._said: dict[bytes, int] = {}
+        self.count = 0
+
+    def add(self, record: Record) -> None:
+        key = msgspec.json.encode(_error(record))
+        self._said[key] = self._said.get(key, 0) + 1
+        self.count += 1
+
+    def summary(self) -> list[dict[str, Any]]:
+        return [{"error_details": msgspec.json.decode(key), "count": count} for key, count in self._said.items()]
+
+
+def _statistics(values: Floats, unit: str) -> dict[str, Any]:
+    values.sort()
     return {
         "unit": unit,
-        "avg": float(ordered.mean()),
-        **{f"p{p}": percentile(ordered, p) for p in PERCENTILES},
-        "min": float(ordered[0]),
-        "max": float(ordered[-1]),
-        "std": float(ordered.std()),
-        "count": len(ordered),
-        "sum": float(ordered.sum()),
+        "avg": float(values.mean(dtype=np.float64)),
+        **{f"p{p}": float(percentile(values, p)) for p in PERCENTILES},
+        "min": float(values[0]),
+        "max": float(values[-1]),
+        "std": float(values.std(dtype=np.float64)),
+        "count": len(values),
+        "sum": float(values.sum(dtype=np.float64)),
     }
 
 
-def _phase_seconds(replay: Replay) -> float | None:
+def _phase_seconds(replay: Replay | StoredReplay) -> float | None:
     """Length of the profiling phase with its drain: what AIPerf divides by, although it reports a shorter
     benchmark_duration (observed in recorded runs of 0.13)."""
     start, end = replay.phases.profiling_start_ns, replay.phases.drained_ns
     return (end - start) / 1e9 if start is not None and end is not None else None
 
 
-def _totals(good: list[Record], errors: int, phase_seconds: float | None) -> dict[str, Any]:
-    completed = len(good) + errors
+def _counts(good: int, errors: int) -> dict[str, Any]:
+    completed = good + errors
     found = {
-        "request_count": _scalar(len(good), "requests"),
+        "request_count": _scalar(good, "requests"),
         "completed_request_count": _scalar(completed, "requests"),
     }
-    if completed:
-        found["request_error_rate"] = _scalar(100 * errors / completed, "%")
-    if not good:
-        return found
-    starts = [record.sent_ns or 0 for record in good]
-    seconds = (max(record.last_token_ns or 0 for record in good) - min(starts)) / 1e9
-    prompt = [record.prompt_tokens for record in good if record.prompt_tokens is not None]
-    output = [record.completion_tokens for record in good if record.completion_tokens is not None]
-    cached = [record.cached_tokens for record in good if record.cached_tokens is not None]
-    visible = [max(0, (r.completion_tokens or 0) - (r.reasoning_tokens or 0)) for r in good]
-    sums = {"prompt": sum(prompt), "output": sum(output), "cached": sum(cached)}
-    found |= {
-        "benchmark_duration": _scalar(seconds, "sec"),
-        "total_isl": _scalar(sums["prompt"], "tokens"),
-        "total_osl": _scalar(sums["output"], "tokens"),
-        "total_output_tokens": _scalar(sum(visible), "tokens"),
-        "total_usage_prompt_tokens": _scalar(sums["prompt"], "tokens"),
-        "total_usage_completion_tokens": _scalar(sums["output"], "tokens"),
-        "total_usage_total_tokens": _scalar(sums["prompt"] + sums["output"], "tokens"),
-    }
-    if cached and sums["prompt"]:
-        found["total_usage_prompt_cache_read_tokens"] = _scalar(sums["cached"], "tokens")
-        found["overall_usage_prompt_cache_read_pct"] = _scalar(100 * sums["cached"] / sums["prompt"], "%")
-    divisor = phase_seconds or seconds
-    if divisor > 0:
-        found |= {
-            "request_throughput": _scalar(len(good) / divisor, "requests/sec"),
-            "input_token_throughput": _scalar(sums["prompt"] / divisor, "tokens/sec"),
-            "output_token_throughput": _scalar(sums["output"] / divisor, "tokens/sec"),
-            "total_token_throughput": _scalar((sums["prompt"] + sums["output"]) / divisor, "tokens/sec"),
-        }
-    return found
-
-
-def _adjusted(good: list[Record], errors: int) -> dict[str, Any]:
-    """Percentiles with one infinite sample for every error; those that fall on an error are left out."""
-    found = {}
-    for tag in _ADJUSTED:
-        values = sorted(value for record in good for value in [metrics(record).get(tag)] if value is not None)
-        n = len(values) + errors
-        places = {f"p{p}": round(p * (n - 1) / 100) for p in PERCENTILES} | {"min": 0}
-        known = {name: values[place] for name, place in places.items() if place < len(values)}
-        found[f"adj_{tag}"] = {"unit": "ms", **known, "count": n}
-    return found
-
-
-def _lags(records: list[Record]) -> dict[str, Any]:
-    """From the moment a request was due: to its start, and to its end; failed requests included."""
-    pairs = {
-        "credit_to_start_latency": [(r.sent_ns - r.scheduled_ns) / _MS for r in records if r.sent_ns is not None],
-        "effective_latency": [(r.end_ns - r.scheduled_ns) / _MS for r in records if r.end_ns is not None],
-    }
-    return {tag: _statistics(values, "ms") for tag, values in pairs.items() if values}
-
-
-def _error_summary(errors: list[Record]) -> list[dict[str, Any]]:
-    counts: dict[bytes, int] = {}
-    for record in errors:
-        key = msgspec.json.encode(_error(record))
-        counts[key] = counts.get(key, 0) + 1
-    return [{"error_details": msgspec.json.decode(key), "count": count} for key, count in counts.items()]
+    return found | ({"request_error_rate": _scalar(100 * errors / completed, "%")} if completed else {})
 
 
 def _scalar(value: float, unit: str) -> dict[str, Any]:

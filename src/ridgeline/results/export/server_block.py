@@ -11,9 +11,10 @@ from typing import Any
 
 from ridgeline.core.record import Replay
 from ridgeline.results.metrics.scrapes import Scrapes, Window
+from ridgeline.results.stored import StoredReplay
 
 
-def server_block(replay: Replay) -> dict[str, Any]:
+def server_block(replay: Replay | StoredReplay) -> dict[str, Any]:
     """Server metrics over the profiling phase, from whichever engine's names are there."""
     start, end = replay.phases.profiling_start_ns, replay.phases.drained_ns or replay.phases.profiling_end_ns
     scrapes = Scrapes(tuple(sorted(replay.samples, key=lambda sample: sample.at_ns)))

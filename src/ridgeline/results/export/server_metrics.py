@@ -20,6 +20,7 @@ import numpy as np
 from ridgeline.core.record import Replay
 from ridgeline.results.metrics.scrapes import Line, Scrapes, Window, increase, quantile
 from ridgeline.results.metrics.statistics import percentile
+from ridgeline.results.stored import StoredReplay
 
 SCHEMA_VERSION = "1.1"
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
@@ -27,7 +28,7 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _UNITS = ("seconds", "milliseconds", "bytes", "tokens", "requests", "blocks", "percent", "ratio")
 
 
-def server_metrics(replay: Replay, wall_origin_ns: int, *, slice_s: float = 1.0) -> dict[str, Any]:
+def server_metrics(replay: Replay | StoredReplay, wall_origin_ns: int, *, slice_s: float = 1.0) -> dict[str, Any]:
     """The document. Times are epoch nanoseconds: `wall_origin_ns` is that of the replay's origin."""
     scrapes = Scrapes(tuple(sorted(replay.samples, key=lambda sample: sample.at_ns)))
     phases = replay.phases

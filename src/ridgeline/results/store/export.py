@@ -51,10 +51,10 @@ def _row(store: Store, point: Point, cell: Cell, name: str) -> Row:
         if cell.scenario.kind == "agentic-coding":
             if path is None:
                 return Row(name, None, "an agentic row needs the requests, and only the point is stored")
-            from ridgeline.results.records import read_records
+            from ridgeline.results.stored import StoredReplay
 
             samples = store.request_file(point.id, "samples")
-            return Row(name, agentic_row(read_records(path, samples), cell, recipe_fingerprint=fingerprint))
+            return Row(name, agentic_row(StoredReplay(path, samples), cell, recipe_fingerprint=fingerprint))
         if path is not None:
             from ridgeline.results.aggregate import aggregate
 
