@@ -101,7 +101,7 @@ class Store:
 
 def power_of(log: Path | None, result: Replay, point: Point, gpus: int) -> Any:
     """Energy over the measured window from a power log; None without one. A log that cannot be read is told."""
-    from ridgeline.results.power import integrate
+    from ridgeline.results.power import energy_of
 
     if log is None:
         return None
@@ -109,26 +109,7 @@ def power_of(log: Path | None, result: Replay, point: Point, gpus: int) -> Any:
         text = log.read_text(errors="replace")
     except OSError as error:
         raise InputError([Problem(f"cannot read `{log}`: {error}", key="--power")]) from error
-    start, end = result.phases.profiling_start_ns, result.phases.drained_ns or result.phases.profiling_end_ns
-    origin = result.settings.get("origin_unix_ns")
-    window: dict[str, float] = {}
-    if start is not None and end is not None and isinstance(origin, int):
-        window = {
-            "benchmark_start_time_unix": (origin + start) / 1e9,
-            "benchmark_end_time_unix": (origin + end) / 1e9,
-            "duration": (end - start) / 1e9,
-        }
-    totals = {
-        "completed": _count(point, "requests.good"),
-        "total_input_tokens": _count(point, "tokens.input"),
-        "total_output_tokens": _count(point, "tokens.output"),
-    }
-    return integrate(text, window | totals, gpus)
-
-
-def _count(point: Point, name: str) -> int | None:
-    value = point.value(name)
-    return None if value is None else round(value)
+    return energy_of(text, result, point, gpus)
 
 
 def run_folder(folder: Path, settings: Mapping[str, Any]) -> RunFolder:
@@ -162,13 +143,13 @@ def write_exports(
     from ridgeline.results.export.aiperf import jsonl, summary
     from ridgeline.results.export.server_metrics import server_metrics
     from ridgeline.results.formats import POINT
-    from ridgeline.results.records import read_records
+    from ridgeline.results.stored import StoredReplay
 
     written = [folder / "point.json"]
     written[0].write_bytes(POINT.encode(point))
     if not wanted:
         return written
-    full = read_records(folder / "records.parquet", folder / "samples.parquet")
+    full = StoredReplay(folder / "records.parquet", folder / "samples.parquet")
     origin = int(result.settings["origin_unix_ns"])
     if "aiperf" in wanted:
         with (folder / "profile_export.jsonl").open("wb") as lines:
