@@ -25,8 +25,10 @@ from ridgeline.plan.checks.subject import Subject, bind
 from ridgeline.plan.shell import lint
 from ridgeline.plan.shell.inputs import environment_of
 from ridgeline.plan.shell.recover import Sources, deployment_of, run_findings
+from ridgeline.publish.gate.judge import Preflighted
 from ridgeline.publish.gate.launchers import launcher_of
 from ridgeline.publish.gate.rule import Remark, of_finding, remark
+from ridgeline.publish.gate.upstream import Server
 from ridgeline.spec.settings import Settings
 
 if TYPE_CHECKING:
@@ -66,9 +68,16 @@ class _Preflight:
     said: dict[Finding, list[Cell]] = field(default_factory=dict)
     unknown: dict[str, Cell] = field(default_factory=dict)
     runs: dict[tuple[str, tuple[tuple[str, str], ...]], DryRun] = field(default_factory=dict)
+    servers: list[Server] = field(default_factory=list)
     spent_s: float = 0.0
 
     def __call__(
+        self, cells: Sequence[Cell], changed: Mapping[str, bytes], library: Mapping[str, bytes]
+    ) -> Preflighted:
+        self.servers = []
+        return Preflighted(list(self._judged(cells, changed, library)), self.servers)
+
+    def _judged(
         self, cells: Sequence[Cell], changed: Mapping[str, bytes], library: Mapping[str, bytes]
     ) -> Iterable[Remark]:
         self.said, self.unknown, self.runs, self.spent_s = {}, {}, {}, 0.0
@@ -127,6 +136,11 @@ class _Preflight:
             self._say(finding, subject.cell)
         deployment = deployment_of(done, sources)
         if deployment is not None:
+            cell = subject.cell
+            engines = [
+                service.argv for service in deployment.services if service.role == "engine" and not cell.arm.pools
+            ]
+            self.servers += [Server(cell.name, subject.gpu.name, tuple(i.text for i in argv)) for argv in engines]
             # the port is ours, given to the dry run: that it is a fixed one says nothing about the script
             self._check(bind(subject, _named(deployment, script)), leave_out=(("R5", Verdict.WARN),))
 

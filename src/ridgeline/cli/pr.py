@@ -55,7 +55,12 @@ def run(argv: list[str]) -> int:
 
 @app.command("gate")
 def gate(
-    event: EventFile,
+    event: Annotated[
+        Path | None, typer.Option(metavar="EVENT.json", help="Event payload, as GitHub writes it.")
+    ] = None,
+    comment_at: Annotated[
+        str | None, typer.Option("--comment", metavar="URL", help="In place of an event: the comment that signs off.")
+    ] = None,
     repo: Repo = Path(),
     policy: PolicyFile = None,
     settings: SettingsFile = None,
@@ -96,11 +101,14 @@ def gate(
     from ridgeline.publish.gate.judge import judge_pull, judge_push
     from ridgeline.publish.gate.verdict import as_json as plain_data
 
-    rules, happened = _policy(policy), _event(event)
-    place = Repository.at(repo)
+    rules, place = _policy(policy), Repository.at(repo)
     paths = map(tuple, (observations or (), dumps or (), tables or (), golden or ()))
-    with _forge(happened.repository, facts, api, wanted=online or post) as hub:
-        happened = _with_pull(happened, hub)
+    if (event is None) == (comment_at is None):
+        raise InputError([Problem("give an event's payload, or --comment with an address", key="--event")])
+    told = _event(event) if event is not None else None
+    name = told.repository if told else rules.repository
+    with _forge(name, facts, api, wanted=online or post or told is None) as hub:
+        happened = _with_pull(told or _event_of_comment(str(comment_at), hub), hub)
         known = gate_preflight.Given(_settings(settings, happened, place), *paths)
         preflight = None if no_preflight else gate_preflight.make(known, _today(), dry_run=dry_run)
         around = _surroundings(happened, hub, rules, evals, preflight)
@@ -359,6 +367,18 @@ def _forge(repository: str, facts: Path | None, api: str, *, wanted: bool) -> It
         transport.close()
 
 
+def _event_of_comment(address: str, hub: GitHub | None) -> Event:
+    """The event that a comment's address stands for: a sign-off that is judged by hand."""
+    from ridgeline.publish.forge.event import Event
+
+    assert hub is not None
+    found = hub.comment_at(address)
+    if found is None:
+        raise InputError([Problem("there is no such comment", key="--comment")])
+    number, comment = found
+    return Event("issue_comment", "created", hub.repository, comment.author, number=number, comment=comment)
+
+
 def _with_pull(event: Event, hub: GitHub | None) -> Event:
     """An event of a comment lacks the pull request; GitHub has it. For others the head must not have moved."""
     if event.kind == "push" or event.number is None:
@@ -390,18 +410,21 @@ def _surroundings(
 
     missing = {}
     comments = commits = jobs = None
+    signatures = [event.comment] if event.comment is not None else []
     if hub is not None and event.pull is not None:
         comments, commits = hub.comments(event.pull.number), hub.commits(event.pull.number)
+        signatures += [*comments, *hub.reviews(event.pull.number)]
         jobs = _jobs(hub, event, commits, policy)
     elif event.kind != "push":
         missing["GitHub"] = "comments and runs were not asked for (--facts or --online)"
     if preflight is None:
         missing["preflight"] = "left out by --no-preflight"
-    return Surroundings(
+    around = Surroundings(
         today=_today(),
         priority=default_policy(),
         preflight=preflight,
         comments=comments,
+        signatures=signatures,
         commits=commits,
         jobs=jobs,
         evals=None if evals is None else _eval_rows(evals),
@@ -409,6 +432,7 @@ def _surroundings(
         golden=gate_preflight.golden_lengths,
         missing=missing,
     )
+    return around if hub is None else replace(around, document=hub.document, member=hub.member)
 
 
 def _jobs(hub: GitHub, event: Event, commits: Sequence[str], policy: GatePolicy) -> dict[str, list[JobRun]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests.publish.forge.server import Fault, Hub
@@ -167,3 +169,84 @@ def test_one_comment_is_kept(hub: Hub, client: Client) -> None:
     hub.answers[path] = [forged]
     client.github.keep_comment(7, "<!-- m -->", "<!-- m --> new")
     assert hub.seen[-1][:2] == ("POST", path)
+
+
+# What a sign-off asks
+
+
+def review(body: str, **more: Any) -> dict[str, Any]:
+    return {"id": 5, "body": body, "user": {"login": "boss"}, "author_association": "MEMBER", **more}
+
+
+def test_reviews_and_their_line_comments(hub: Hub, client: Client) -> None:
+    hub.answers["repos/acme/bench/pulls/7/reviews"] = [review("one", submitted_at="2026-08-01T00:00:00Z")]
+    hub.answers["repos/acme/bench/pulls/7/comments"] = [review("two", created_at="2026-08-02T00:00:00Z")]
+    assert [(one.body, one.at[:10]) for one in client.github.reviews(7)] == [
+        ("one", "2026-08-01"),
+        ("two", "2026-08-02"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mark", "path"),
+    [
+        ("issuecomment-12", "issues/comments/12"),
+        ("pullrequestreview-12", "pulls/7/reviews/12"),
+        ("discussion_r12", "pulls/comments/12"),
+    ],
+)
+def test_a_comment_by_its_address(hub: Hub, client: Client, mark: str, path: str) -> None:
+    hub.answers[f"repos/acme/bench/{path}"] = review("signed")
+    found = client.github.comment_at(f"https://github.com/Acme/bench/pull/7#{mark}")
+    assert found is not None and (found[0], found[1].body) == (7, "signed")
+    assert client.github.comment_at(f"https://github.com/acme/bench/pull/8#{mark}3") is None
+    for address in (
+        f"https://github.com/other/bench/pull/7#{mark}",
+        "https://github.com/acme/bench/pull/7",
+        f"x#{mark}",
+    ):
+        with pytest.raises(InputError, match="comment's address"):
+            client.github.comment_at(address)
+
+
+def test_members_of_teams(hub: Hub, client: Client) -> None:
+    hub.answers["orgs/acme/teams/perf"] = {"id": 1}
+    hub.answers["orgs/acme/teams/perf/memberships/boss"] = {"state": "active"}
+    hub.answers["orgs/acme/teams/perf/memberships/new"] = {"state": "pending"}
+    hub.faults["orgs/acme/teams/closed/memberships/boss"] = [Fault(403, body=b'{"message": "not accessible"}')]
+    said = {name: client.github.member("acme/perf", name) for name in ("boss", "new", "stranger", "../x", "a/b")}
+    assert said == {"boss": True, "new": False, "stranger": False, "../x": None, "a/b": None}
+    assert client.github.member("acme/hidden", "boss") is None  # a team that the token does not see
+    assert client.github.member("acme/closed", "boss") is None
+
+
+def contents(text: str) -> dict[str, str]:
+    return {"encoding": "base64", "content": base64.b64encode(text.encode()).decode()}
+
+
+def test_documents_behind_links(hub: Hub, client: Client) -> None:
+    hub.answers["repos/vllm-project/recipes/contents/a/x.md"] = contents("vllm serve m")
+    hub.answers["repos/up/stream/pulls/9"] = PULL | {"merged": True, "merge_commit_sha": "c" * 40}
+    hub.answers["repos/up/stream/pulls/9/files"] = [{"filename": "y.md"}, {"filename": "gone.md"}]
+    hub.answers["repos/up/stream/contents/y.md"] = contents("sglang serve m")
+    hub.answers["repos/up/stream/pulls/8"] = PULL | {"merge_commit_sha": "c" * 40}
+    read = client.github.document
+    assert read("https://github.com/vllm-project/recipes/blob/main/a/x.md") == "vllm serve m"
+    assert read("https://github.com/up/stream/pull/9") == "sglang serve m"
+    assert read("https://github.com/up/stream/pull/8") is None  # proposed, not merged
+    for address in (
+        "https://recipes.vllm.ai/x",
+        "https://github.com/a/b/blob/main/../../x",
+        "https://evil/a/b/blob/c/d",
+    ):
+        assert read(address) is None
+    assert all(not path.startswith("repos/a/") for _, path, *_ in hub.seen)
+
+
+PULL = {
+    "number": 9,
+    "title": "t",
+    "state": "closed",
+    "base": {"ref": "main", "sha": "a" * 40, "repo": {"full_name": "up/stream"}},
+    "head": {"ref": "b", "sha": "b" * 40, "repo": None},
+}

@@ -458,6 +458,37 @@ def test_gate_over_http_keeps_one_comment(
     assert "the head moved" in capsys.readouterr().err
 
 
+def test_a_sign_off_stands_in_a_comment_a_review_or_an_address(
+    repo: Repo, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repo.branch("pull")
+    repo.add(ENTRY)
+    found = Answers(pull_json(repo))
+    phrase = policy().sign_off.phrase
+    found.comment(comment_json(f"<!-- ridgeline-gate -->\n`{phrase}`", author="github-actions[bot]"))
+    line = comment_json(f"{phrase}: fine", author="liner")
+    found.by_path |= {"pulls/comments/3": line, "pulls/77/comments": [line]}
+    event = tmp_path / "event.json"
+    rules, facts = policy_file(tmp_path), found.record(tmp_path / "facts")
+    options = ["--repo", repo.root, "--policy", rules, "--facts", facts, "--no-preflight", "--json"]
+
+    def signer(*place: object) -> Any:
+        assert verb("gate", *options, *place) == 0
+        sign_off = json.loads(capsys.readouterr().out)["sign_off"]
+        return sign_off and sign_off["signer"]
+
+    event.write_text(json.dumps(pull_event(repo)))
+    assert signer("--event", event) == "liner"
+    newest = comment_json(phrase, author="reviewer") | {"submitted_at": "2099-01-01T00:00:00Z", "created_at": None}
+    event.write_text(json.dumps(pull_event(repo, "submitted") | {"review": newest}))
+    assert signer("--event", event) == "reviewer"
+    assert signer("--comment", f"https://github.com/{REPOSITORY}/pull/77#discussion_r3") == "liner"
+    event.write_text(json.dumps(pull_event(repo, draft=True)))
+    assert signer("--event", event) is None  # a draft is not signed off
+    assert verb("gate", *options, "--comment", f"https://github.com/{REPOSITORY}/pull/77#discussion_r4") == 2
+    assert verb("gate", *options) == 2 and verb("gate", *options, "--event", event, "--comment", "x") == 2
+
+
 def test_gate_tells_what_a_label_on_a_fork_starts(
     repo: Repo, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

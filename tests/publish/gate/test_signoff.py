@@ -21,6 +21,7 @@ from ridgeline.publish.gate.rule import remark
 from ridgeline.publish.gate.rules.configs import read_configs
 from ridgeline.publish.gate.rules.scripts import scripts
 from ridgeline.publish.gate.signoff import Facts, State, asked, judge, status
+from ridgeline.publish.gate.upstream import Server, compare
 
 pytestmark = pytest.mark.integration  # takes seconds of processor time
 
@@ -50,6 +51,7 @@ def facts(files: dict[str, bytes] | None = None, config: str = CONFIG.format(key
         "change": change,
         "changed": dict(entries),
         "entries": dict(entries),
+        "before": dict(entries),
         "additions": (),
         "remarks": (),
         "scripts": scripts(change, policy()),
@@ -76,12 +78,31 @@ OWNERS = Owners.read("* @all\nconfigs/ @boss @org/team\nbenchmarks/ @other\ndocs
         ("benchmarks/a/b.sh", "boss", State.NO),
         ("README.md", "other", State.YES),  # a catch-all line is satisfied by any code owner
         ("README.md", "stranger", State.HUMAN),
-        ("docs/x.md", "stranger", State.YES),  # nobody owns it
+        ("docs/x.md", "boss", State.YES),  # nobody owns it
+        ("docs/x.md", "stranger", State.HUMAN),  # still, only a code owner signs
     ],
 )
 def test_0_owners(path: str, who: str, state: State) -> None:
     given = facts({path: b"x\n"}, owners=OWNERS, sign=comment(PHRASE, author=who))
     assert answer(0, given)[0] is state
+
+
+@pytest.mark.parametrize(
+    ("who", "asked_of_github", "state"),
+    [
+        ("listed", None, State.YES),  # the policy's own list of the team
+        ("Member", True, State.YES),
+        ("stranger", False, State.NO),
+        ("stranger", None, State.HUMAN),
+    ],
+)
+def test_0_teams(who: str, asked_of_github: bool | None, state: State) -> None:
+    owners = Owners.read("configs/ @org/team @org/other\n")
+    given = facts({"configs/x.yaml": b"x"}, owners=owners, sign=comment(PHRASE, author=who))
+    given = replace(given, member=lambda team, login: asked_of_github if team == "org/other" else None)
+    rules = policy()
+    listed = replace(rules.sign_off, teams={"Org/Team": ("Listed",)})
+    assert judge(given, replace(rules, sign_off=listed)).answers[0].state is state
 
 
 def test_0_without_file_or_signer() -> None:
@@ -134,6 +155,59 @@ def test_3_upstream_recipe() -> None:
     assert answer(3, facts(changed={}))[0] is State.NOT_APPLICABLE
 
 
+RECIPE = """\
+# Serving on H200
+```bash
+vllm serve acme/new \\
+  --tensor-parallel-size 8 \\
+  --kv-cache-dtype fp8 --port 9000 --gpu-memory-utilization 0.95
+```
+"""
+LINK = "https://github.com/vllm-project/recipes/blob/main/x.md"
+ARGV = ("vllm", "serve", "acme/new", "--port", "8888", "-tp", "8", "--kv_cache_dtype=fp8", "--max-num-seqs", "64")
+
+
+@pytest.mark.parametrize(
+    ("argv", "recipe", "state", "words"),
+    [
+        (ARGV, RECIPE, State.YES, "equal to it"),
+        (ARGV, RECIPE.replace("vllm serve acme/new", "python3 -m vllm.entrypoints.openai.api_server --model acme/new"),
+         State.YES, "equal"),
+        ((*ARGV, "--quantization", "modelopt"), RECIPE, State.NO, "quantisation modelopt, there as the checkpoint"),
+        ((*ARGV, "--enable-expert-parallel"), RECIPE, State.NO, "expert parallelism on, there off"),
+        ((*ARGV[:6], "4", *ARGV[7:]), RECIPE, State.NO, "tensor parallelism 4, there 8"),
+        ((*ARGV[:2], "acme/old", *ARGV[3:]), RECIPE, State.NO, "model acme/old"),
+        ((*ARGV, "--attention-backend", "FLASHINFER"), RECIPE, State.NO, "attention kernels flashinfer"),
+        (ARGV, RECIPE.replace("H200", "B200"), State.HUMAN, "does not name H200"),
+        (ARGV, RECIPE.replace("size 8", "size $TP"), State.HUMAN, "placeholders"),
+        (ARGV, "H200: see the wiki", State.HUMAN, "no server command"),
+        (ARGV, "H200: vllm serve 'open", State.HUMAN, "no server command"),
+        (ARGV, None, State.HUMAN, "not fetched"),
+    ],
+)  # fmt: skip
+def test_3_compares_what_matters(argv: tuple[str, ...], recipe: str | None, state: State, words: str) -> None:
+    given = facts(
+        pull=replace(PULL, body=f"follows {LINK}."),
+        servers=[Server("new/1k1k/TP8/c4", "H200", argv)],
+        document=lambda link: recipe if link == LINK else None,
+    )
+    found, evidence = answer(3, given)
+    assert found is state and words in evidence, evidence
+
+
+def test_3_every_command_of_a_recipe_counts() -> None:
+    both = RECIPE + RECIPE.replace("--tensor-parallel-size 8", "-tp=4 -dp 2 --enable-expert-parallel")
+    mine = ("vllm", "serve", "acme/new", "-tp", "4", "-dp", "2", "-ep", "--kv-cache-dtype", "fp8")
+    told = compare([Server("a", "H200", ARGV), Server("b", "H200", mine)], both)
+    assert told.equal and "2 servers" in told.said
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=200).map(lambda text: f"vllm serve {text}"))
+def test_3_any_recipe_is_read(text: str) -> None:
+    assert compare([Server("a", "H200", ARGV)], text).equal is not True
+
+
 def test_4_authorised_reuse() -> None:
     assert answer(4, facts())[0] is State.HUMAN
     assert answer(4, facts(comments=[]))[0] is State.NO
@@ -170,6 +244,11 @@ def test_6_engines(image: str, framework: str, state: State) -> None:
         CONFIG.format(key="new").replace("acme/engine:1", image).replace("framework: vllm", f"framework: {framework}")
     )
     assert answer(6, facts(config=text))[0] is state
+
+
+def test_6_a_new_fleet_may_have_nothing_else() -> None:
+    text = CONFIG.format(key="new").replace("acme/engine:1", "acme/special:1")
+    assert answer(6, facts(config=text, before={}))[0] is State.HUMAN
 
 
 def test_6_other_engines_follow_first_ones() -> None:
@@ -226,12 +305,20 @@ AGENTIC_SCRIPT = "benchmarks/single_node/agentic/x.sh"
         (AGENTIC_SCRIPT, b"X='{\"synthetic_acceptance_length\": 2.49}'\n", State.YES),
         (AGENTIC_SCRIPT, b"export TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS=1.49\n", State.YES),
         (AGENTIC_SCRIPT, b"export SGLANG_SIMULATE_ACC_LEN=3.5\n", State.NO),
+        (AGENTIC_SCRIPT, b"atom serve --spec-decode-acceptance-length 2.49\n", State.YES),
+        (AGENTIC_SCRIPT, b"atom serve --spec-decode-acceptance-length=2.7\n", State.NO),
+        (AGENTIC_SCRIPT, b"atom serve --spec-decode-acceptance-rate 0.4967\n", State.YES),  # (2.49 - 1) / 3
+        (AGENTIC_SCRIPT, b"atom serve --spec-decode-acceptance-rate 0.6\n", State.NO),
+        (AGENTIC_SCRIPT, b"export SGLANG_SIMULATE_ACC_LEN=1.8 # --speculative-num-steps 3\n", State.YES),
+        (AGENTIC_SCRIPT, b"launch --speculative-num-steps 3\nexport SGLANG_SIMULATE_ACC_LEN=1.8\n", State.NO),
+        (AGENTIC_SCRIPT, b"launch --speculative-num-steps 1\nexport SGLANG_SIMULATE_ACC_LEN=1.8\n", State.YES),
+        (SCRIPT, b"atom serve --spec-decode-acceptance-length 2.49\n", State.NO),
         (AGENTIC_SCRIPT, b"vllm serve m\n", State.HUMAN),
         (SCRIPT, b"export SGLANG_SIMULATE_ACC_LEN=2.49\n", State.NO),
     ],
 )
 def test_11_acceptance(path: str, text: bytes, state: State) -> None:
-    given = facts({path: text}, config=AGENTIC, golden=lambda entry: {3: 2.49})
+    given = facts({path: text}, config=AGENTIC, golden=lambda entry: {1: 1.8, 3: 2.49})
     assert answer(11, given)[0] is state
     assert answer(11, facts())[0] is State.NOT_APPLICABLE
 
@@ -252,6 +339,8 @@ def test_the_newest_comment_of_the_bot_decides() -> None:
     assert status([old, new], HEAD, "ci") == "failure"
     assert status([], HEAD, "ci") == "failure"
     assert asked([comment("x"), comment(TICKED, id=3)], policy()) == comment(TICKED, id=3)
+    ours = comment(f"<!-- ridgeline-gate -->\nnobody has written `{PHRASE}` yet", id=9)
+    assert asked([ours, comment(PHRASE, id=8, author="ci[bot]")], policy()) is None  # bots quote the phrase
 
 
 @pytest.mark.parametrize(

@@ -6,16 +6,32 @@ the environment, never a guess.
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from ridgeline.core.errors import EnvironmentFailed, InputError
+from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
 from ridgeline.publish.forge.event import Comment, PullRequest, Reader, comment_of, pull_of
 from ridgeline.publish.forge.transport import Transport
 
 T = TypeVar("T")
+_NAME = r"[A-Za-z0-9_.-]{1,100}"
+_COMMENT = re.compile(
+    rf"https://[\w.-]+/(?P<repository>{_NAME}/{_NAME})/(?:pull|issues)/(?P<number>[1-9]\d{{0,15}})(?:/files)?"
+    r"#(?P<kind>issuecomment-|pullrequestreview-|discussion_r)(?P<id>[1-9]\d{0,18})"
+)
+_TEAM = re.compile(rf"{_NAME}/{_NAME}")
+_FILE = re.compile(
+    rf"https://github\.com/(?P<repository>{_NAME}/{_NAME})/(?:blob|raw)/"
+    r"(?P<ref>[\w.-]{1,100})/(?P<path>[\w./-]{1,400})"
+)
+_PULL = re.compile(
+    rf"https://github\.com/(?P<repository>{_NAME}/{_NAME})/pull/(?P<number>[1-9]\d{{0,15}})(?:/files)?/?"
+)
+_MOST_FILES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +111,76 @@ class GitHub:
         """Comments of the conversation, oldest first."""
         items = self._transport.pages(self._path(f"issues/{number}/comments"))
         return tuple(_read(item, lambda read: comment_of(read)) for item in items)
+
+    def reviews(self, number: int) -> tuple[Comment, ...]:
+        """Reviews and the comments on lines that belong to them: people sign off there as well."""
+        found = []
+        for place in ("reviews", "comments"):
+            items = self._transport.pages(self._path(f"pulls/{number}/{place}"))
+            found += [_read(item, lambda read: comment_of(read)) for item in items]
+        return tuple(found)
+
+    def comment_at(self, address: str) -> tuple[int, Comment] | None:
+        """(pull request, comment) behind the address of a comment, a review or a comment on a line, as GitHub shows it;
+        None when nothing is there. Raises InputError for another address or repository."""
+        match = _COMMENT.fullmatch(address)
+        if match is None or match["repository"].lower() != self.repository.lower():
+            hint = (
+                f"https://github.com/{self.repository}/pull/NUMBER#issuecomment-ID, a review's or an inline comment's"
+            )
+            raise InputError([Problem("is not a comment's address", key="--comment", hint=hint)])
+        number, id = int(match["number"]), match["id"]
+        place = {
+            "issuecomment-": f"issues/comments/{id}",
+            "pullrequestreview-": f"pulls/{number}/reviews/{id}",
+            "discussion_r": f"pulls/comments/{id}",
+        }[match["kind"]]
+        answer = self._transport.one(self._path(place))
+        return None if answer is None else (number, _read(answer, lambda read: comment_of(read)))
+
+    def member(self, team: str, login: str) -> bool | None:
+        """Whether an account belongs to a team (`organisation/name`). None when the token may not see the team."""
+        if not _TEAM.fullmatch(team) or not _TEAM.fullmatch(f"x/{login}"):
+            return None
+        organisation, name = team.split("/")
+        place = f"orgs/{organisation}/teams/{name}"
+        try:
+            answer = self._transport.one(f"{place}/memberships/{login}")
+            if answer is None:  # nobody of it, or a team that is hidden from us
+                return False if self._transport.one(place) is not None else None
+        except EnvironmentFailed:  # the usual token of a workflow may not read teams
+            return None
+        return _read(answer, lambda read: read.text("state")) == "active"
+
+    def document(self, address: str) -> str | None:
+        """The text behind an address on GitHub: a file's, or that of a merged pull request's files. None for others."""
+        match = _FILE.fullmatch(address)
+        if ".." in address:
+            return None
+        if match:
+            return self._contents(match["repository"], match["path"], match["ref"])
+        match = _PULL.fullmatch(address)
+        if match is None:
+            return None
+        place = f"repos/{match['repository']}/pulls/{match['number']}"
+        answer = self._transport.one(place)
+        if answer is None:
+            return None
+        pull = _read(answer, lambda read: pull_of(read))
+        if not pull.merged or pull.merge_sha is None:
+            return None
+        names = [item.get("filename") for item in self._transport.pages(f"{place}/files") if isinstance(item, dict)]
+        texts = [self._contents(match["repository"], str(name), pull.merge_sha) for name in names[:_MOST_FILES]]
+        return "\n".join(text for text in texts if text) or None
+
+    def _contents(self, repository: str, path: str, ref: str) -> str | None:
+        answer = self._transport.one(f"repos/{repository}/contents/{quote(path)}", ref=ref)
+        if not isinstance(answer, dict) or answer.get("encoding") != "base64":
+            return None
+        try:
+            return base64.b64decode(_read(answer, lambda read: read.text("content"))).decode("utf-8", "replace")
+        except ValueError:
+            return None
 
     def label_events(self, number: int) -> tuple[LabelEvent, ...]:
         """When labels came and went, oldest first."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from ridgeline.core.cell import Cell
 from ridgeline.core.errors import InputError, Problem, RidgelineError
@@ -37,14 +37,22 @@ from ridgeline.publish.gate.performance import Performance
 from ridgeline.publish.gate.policy import GatePolicy
 from ridgeline.publish.gate.rule import Remark, Severity, of_problem, remark
 from ridgeline.publish.gate.rules import changelog, configs, language, scripts
+from ridgeline.publish.gate.upstream import Server
 from ridgeline.publish.gate.verdict import Gate
 from ridgeline.spec.config import Entry
 from ridgeline.spec.policy import Policy as PriorityPolicy
 from ridgeline.spec.runners import load_runners_text
 
-Preflight = Callable[[Sequence[Cell], Mapping[str, bytes], Mapping[str, bytes]], Iterable[Remark]]
-"""Cells that the change concerns, changed launch scripts and all those of the head (path -> bytes) → remarks, with
-places in the checkout."""
+
+class Preflighted(NamedTuple):
+    """Remarks with places in the checkout, and the engines that launch scripts start."""
+
+    remarks: Sequence[Remark]
+    servers: Sequence[Server] = ()
+
+
+Preflight = Callable[[Sequence[Cell], Mapping[str, bytes], Mapping[str, bytes]], Preflighted]
+"""Cells that the change concerns, changed launch scripts and all those of the head (path -> bytes)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,13 +62,16 @@ class Surroundings:
     today: datetime.date
     priority: PriorityPolicy
     preflight: Preflight | None = None
-    comments: Sequence[Comment] | None = None
+    comments: Sequence[Comment] | None = None  # of the conversation
+    signatures: Sequence[Comment] | None = None  # those, and reviews and their comments: where a sign-off may stand
     commits: Sequence[str] | None = None
     jobs: Mapping[str, Sequence[JobRun]] | None = None
     evals: Sequence[Mapping[str, Any]] | None = None
     reuse_authorised: bool = False
     performance: Callable[[Sequence[Cell]], Performance | None] | None = None
     golden: Callable[[Entry], Mapping[int, float]] = field(default=lambda entry: {})
+    document: Callable[[str], str | None] = field(default=lambda link: None)
+    member: Callable[[str, str], bool | None] = field(default=lambda team, login: None)
     missing: Mapping[str, str] = field(default_factory=dict)  # part -> why it is not there
 
 
@@ -113,9 +124,11 @@ def judge_pull(event: Event, repository: Repository, policy: GatePolicy, around:
     decision = decide(_situation(event, pull, repository, head, change, policy, remarks, around), policy)
     selected = _select(additions, before, after, decision, pull, policy, remarks) if after and additions else None
     gate = _Selected.of(selected, after, base, head, decision, policy) if after else _Selected()
+    servers: Sequence[Server] = ()
     if around.preflight is not None and after:
         library = matching_files(repository, head, policy.paths.scripts)
-        remarks += _preflight(around.preflight, keys, gate.planned_cells, found, library, after, change)
+        said, servers = _preflight(around.preflight, keys, gate.planned_cells, found, library, after, change)
+        remarks += said
     facts = signoff.Facts(
         pull=pull,
         change=change,
@@ -124,13 +137,17 @@ def judge_pull(event: Event, repository: Repository, policy: GatePolicy, around:
         additions=additions,
         remarks=remarks,
         scripts=found,
-        sign=signoff.asked(around.comments, policy) if around.comments is not None else None,
+        before=before.configs.entries,
+        sign=signoff.asked(around.signatures or (), policy),
         owners=before.owners,  # at the base: a change must not choose its own reviewers
         comments=around.comments,
         commits=around.commits,
         jobs=around.jobs,
         evals=around.evals,
         golden=around.golden,
+        servers=servers,
+        document=around.document,
+        member=around.member,
     )
     priority = _priority(gate, pull, event, around)
     return Gate(
@@ -146,7 +163,7 @@ def judge_pull(event: Event, repository: Repository, policy: GatePolicy, around:
         hours=cells_.gpu_hours(gate.cells) if gate.jobs else None,
         jobs=gate.jobs,
         priority=priority,
-        sign_off=signoff.judge(facts, policy),
+        sign_off=signoff.judge(facts, policy) if pull.state == "open" and not pull.draft else None,
         performance=around.performance(gate.planned_cells) if around.performance else None,
         unlooked=unlooked,
     )
@@ -365,7 +382,7 @@ def _preflight(
     library: Mapping[str, bytes],
     after: _Revision,
     change: Change,
-) -> list[Remark]:
+) -> Preflighted:
     """Remarks about the selected cells and those of changed configs, each at a changed line where there is one."""
     from ridgeline.plan.expand import cells as expand
     from ridgeline.plan.filters import Filters
@@ -376,14 +393,14 @@ def _preflight(
         concerned = list(dict.fromkeys([*selected, *concerned]))
         changed = {script.file.path: script.file.after or b"" for script in found}
         said = preflight(concerned, changed, library)
-        placed = [_placed(one, after, change) for one in said]
+        placed = [_placed(one, after, change) for one in said.remarks]
         # an old fault of a script does not block a new change
-        return [one for one in placed if not _old(one, change)]
+        return Preflighted([one for one in placed if not _old(one, change)], said.servers)
     except RidgelineError as error:
         problems = error.problems if isinstance(error, InputError) else (Problem(error.message),)
-        return [
-            remark("P50", f"preflight: {problem.message}", problem.where, hint=problem.hint) for problem in problems
-        ]
+        return Preflighted(
+            [remark("P50", f"preflight: {problem.message}", problem.where, hint=problem.hint) for problem in problems]
+        )
 
 
 def _old(one: Remark, change: Change) -> bool:

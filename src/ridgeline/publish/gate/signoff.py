@@ -7,7 +7,7 @@ not guessed: it is for a human, with what was found. Pinned to the head commit: 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from ridgeline.publish.gate.owners import Owners
 from ridgeline.publish.gate.policy import GatePolicy, matches
 from ridgeline.publish.gate.rule import Remark
 from ridgeline.publish.gate.rules.scripts import Script
+from ridgeline.publish.gate.upstream import Server, compare
 from ridgeline.publish.reuse.words import authorisation
 from ridgeline.spec.config import Entry
 
@@ -82,6 +83,7 @@ class Facts:
     change: Change
     changed: Mapping[str, Entry]  # entries new or different at the head
     entries: Mapping[str, Entry]  # all entries of the head
+    before: Mapping[str, Entry]  # all entries of the base
     additions: tuple[ChangelogEntry, ...]
     remarks: Sequence[Remark]
     scripts: Sequence[Script]
@@ -92,6 +94,9 @@ class Facts:
     jobs: Mapping[str, Sequence[JobRun]] | None = None
     evals: Sequence[Mapping[str, Any]] | None = None
     golden: Callable[[Entry], Mapping[int, float]] = field(default=lambda entry: {})
+    servers: Sequence[Server] = ()  # what the change's scripts start, as a dry run saw it
+    document: Callable[[str], str | None] = field(default=lambda link: None)  # the text behind an upstream link
+    member: Callable[[str, str], bool | None] = field(default=lambda team, login: None)  # None: not known
 
 
 def judge(facts: Facts, policy: GatePolicy) -> SignOff:
@@ -106,8 +111,17 @@ def marker(head: str) -> str:
 
 
 def asked(comments: Iterable[Comment], policy: GatePolicy) -> Comment | None:
-    """The newest comment that holds the phrase of the policy."""
-    return next((one for one in newest_first(comments) if policy.sign_off.phrase in one.body), None)
+    """The newest comment of a person that holds the phrase of the policy. Bots quote it, the gate's comment does."""
+    return next(
+        (
+            one
+            for one in newest_first(comments)
+            if policy.sign_off.phrase in one.body
+            and not one.author.endswith("[bot]")
+            and "<!-- ridgeline-" not in one.body
+        ),
+        None,
+    )
 
 
 def status(comments: Iterable[Comment], head: str, bot: str) -> str:
@@ -124,23 +138,41 @@ def _owns(facts: Facts, policy: GatePolicy) -> _Answer:
         return State.HUMAN, "there is no CODEOWNERS file at the base"
     if facts.sign is None:
         return State.HUMAN, f"nobody has written `{policy.sign_off.phrase}` yet"
-    signer = f"@{facts.sign.author.lower()}"
+    signer, owners = facts.sign.author, facts.owners
     missing: list[str] = []
-    teams: list[str] = []
+    unknown: list[str] = []
     for path in facts.change.files:
-        line = facts.owners.of(path)
-        if line is None or not line.owners:
-            continue
-        able = facts.owners.people if line.catches_all else frozenset(line.owners)
-        if signer in able:
-            continue
-        (teams if any("/" in owner for owner in able) else missing).append(path)
+        line = owners.of(path)
+        anyone = line is None or not line.owners or line.catches_all  # any code owner will do
+        holds = _holds(facts, owners.people if anyone or line is None else line.owners, policy)
+        if not holds:
+            (missing if holds is False else unknown).append(path)
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        return State.NO, f"{facts.sign.author} does not own `{missing[0]}`{more}"
-    if teams:
-        return State.HUMAN, f"`{teams[0]}` is owned by a team; whether {facts.sign.author} belongs to it is not known"
-    return State.YES, f"{facts.sign.author} owns all {len(facts.change.files)} changed files"
+        return State.NO, f"{signer} does not own `{missing[0]}`{more}"
+    if unknown:
+        return State.HUMAN, f"`{unknown[0]}` is owned by a team; whether {signer} belongs to it is not known"
+    return State.YES, f"{signer} owns all {len(facts.change.files)} changed files"
+
+
+def _holds(facts: Facts, owners: Iterable[str], policy: GatePolicy) -> bool | None:
+    """Whether the signer is one of the owners or in one of their teams; None where a team's members are not known. The
+    policy's list of a team counts before GitHub's."""
+    assert facts.sign is not None
+    login = facts.sign.author.lower()
+    listed = {team.lower(): {one.lower() for one in members} for team, members in policy.sign_off.teams.items()}
+    said: list[bool | None] = [False]
+    for owner in owners:
+        name = owner.removeprefix("@")
+        if "/" not in name:
+            said.append(name == login)
+        elif name in listed:
+            said.append(login in listed[name])
+        else:
+            said.append(facts.member(name, login))
+        if said[-1]:
+            return True
+    return None if None in said else False
 
 
 def _executed(facts: Facts, policy: GatePolicy) -> _Answer:
@@ -178,6 +210,9 @@ def _evaluated(facts: Facts, policy: GatePolicy) -> _Answer:
     return State.YES, f"{len(facts.evals)} evaluations at or above the bar, with the changed images"
 
 
+_TOLD = {True: State.YES, False: State.NO, None: State.HUMAN}
+
+
 def _upstream_recipe(facts: Facts, policy: GatePolicy) -> _Answer:
     if facts.changed and all(entry.multinode for entry in facts.changed.values()):
         return State.NOT_APPLICABLE, "multi-node only"
@@ -185,10 +220,16 @@ def _upstream_recipe(facts: Facts, policy: GatePolicy) -> _Answer:
         return State.NOT_APPLICABLE, "no config changed"
     texts = [facts.pull.body, facts.sign.body if facts.sign else ""]
     links = [link for text in texts for link in re.findall(r"https://[^\s<>()\[\]\"'`]+", text)]
+    links = [link.rstrip(".,;:!?") for link in links]
     found = next((link for link in links if matches(link, policy.sign_off.recipe_links)), None)
     if found is None:
         return State.NO, "no link to a published upstream recipe"
-    return State.HUMAN, f"compare the server's arguments with {found}"
+    recipe = facts.document(found) if facts.servers else None
+    if recipe is None:
+        why = "it was not fetched" if facts.servers else "no launch script was dry-run"
+        return State.HUMAN, f"compare the server's arguments with {found} ({why})"
+    told = compare(facts.servers, recipe)
+    return _TOLD[told.equal], f"{found}: {told.said}"
 
 
 def _authorised(facts: Facts, policy: GatePolicy) -> _Answer:
@@ -234,7 +275,10 @@ def _engines(facts: Facts, policy: GatePolicy) -> _Answer:
         upstream = rules.upstream_images.get(entry.framework)
         if upstream is not None:
             if read_image(entry.image).name not in upstream:
-                return State.NO, f"`{key}`: `{entry.image}` is not of {' or '.join(upstream)}"
+                what = f"`{key}`: `{entry.image}` is not of {' or '.join(upstream)}"
+                if any(other.runner == entry.runner for other in facts.before.values()):
+                    return State.NO, what
+                return State.HUMAN, f"{what}; {entry.runner} is new, so others may be all there is"
         elif not set(entry.framework.split("-")) & set(rules.first_engines):
             before = [
                 other.framework
@@ -276,14 +320,23 @@ def _uncut(facts: Facts, policy: GatePolicy) -> _Answer:
     return State.YES, "no added line overrides layers, experts or weights"
 
 
-_PINS = (
-    re.compile(r"SGLANG_SIMULATE_ACC_LEN\W{0,3}(\d+(?:\.\d+)?)"),
-    re.compile(r"synthetic_acceptance_length\W{0,5}(\d+(?:\.\d+)?)"),
-    re.compile(r"TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS\W{0,3}(\d+(?:\.\d+)?)"),
+_NUMBER = r"\W{0,5}(\d+(?:\.\d+)?)"
+# How an engine is told an acceptance length, and that length from the number written and the number of drafts.
+_PINS: tuple[tuple[re.Pattern[str], Callable[[float, int], float]], ...] = (
+    (re.compile(rf"SGLANG_SIMULATE_ACC_LEN{_NUMBER}"), lambda value, drafts: value),
+    (re.compile(rf"synthetic_acceptance_length{_NUMBER}"), lambda value, drafts: value),
+    (re.compile(rf"TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS{_NUMBER}"), lambda value, drafts: value + 1),
+    (re.compile(rf"--spec-decode-acceptance-length{_NUMBER}"), lambda value, drafts: value),  # ATOM
+    (re.compile(rf"--spec-decode-acceptance-rate{_NUMBER}"), lambda value, drafts: value * drafts + 1),
+)
+_DRAFTS = re.compile(
+    r"(?:num[_-]speculative[_-]tokens|speculative-num-steps|num_nextn_predict_layers)\W{0,5}(\d{1,3})\b"
 )
 _SIMULATES = re.compile(
-    r"SGLANG_SIMULATE_ACC|synthetic_acceptance|rejection_sample_method\W{0,5}synthetic|FORCE_NUM_ACCEPTED_TOKENS"
+    r"SGLANG_SIMULATE_ACC|synthetic_acceptance|rejection_sample_method\W{0,5}synthetic|FORCE_NUM_ACCEPTED_TOKENS|"
+    r"--spec-decode-acceptance-(?:length|rate)"
 )
+_ROUNDING = 0.005  # lengths are committed with two decimals
 
 
 def _acceptance(facts: Facts, policy: GatePolicy) -> _Answer:
@@ -295,20 +348,29 @@ def _acceptance(facts: Facts, policy: GatePolicy) -> _Answer:
     agentic = [key for key, entry in facts.changed.items() if any(_speculates(item.spaces) for item in entry.agentic)]
     if not agentic:
         return State.NOT_APPLICABLE, "no changed agentic config speculates"
-    lengths = {value for key in agentic for value in facts.golden(facts.changed[key]).values()}
-    pins = [
-        (script.file.path, float(match[1]) + (1.0 if pattern is _PINS[2] else 0.0))
-        for script in facts.scripts
-        for pattern in _PINS
-        for match in pattern.finditer(script.code)
-    ]
-    wrong = [(path, pin) for path, pin in pins if lengths and pin not in lengths]
-    if wrong:
-        known = ", ".join(f"{value:g}" for value in sorted(lengths))
-        return State.NO, f"{wrong[0][0]} pins {wrong[0][1]:g}; the committed lengths are {known}"
-    if pins and lengths:
-        return State.YES, f"pinned to {', '.join(sorted({f'{pin:g}' for _, pin in pins}))}, as committed"
+    committed = {drafts: length for key in agentic for drafts, length in facts.golden(facts.changed[key]).items()}
+    pinned = [one for script in facts.scripts for one in _pins(script, committed)]
+    for path, length, allowed in pinned:
+        if allowed and not any(abs(length - one) < _ROUNDING for one in allowed):
+            known = ", ".join(f"{value:g}" for value in sorted(allowed))
+            return State.NO, f"{path} pins {length:g}; the committed lengths are {known}"
+    if pinned and committed:
+        return State.YES, f"pinned to {', '.join(sorted({f'{length:g}' for _, length, _ in pinned}))}, as committed"
     return State.HUMAN, f"`{agentic[0]}` speculates; where its acceptance is pinned is not part of the change"
+
+
+def _pins(script: Script, committed: Mapping[int, float]) -> Iterator[tuple[str, float, set[float]]]:
+    """(script, pinned length, lengths committed for its number of drafts, all of them where it names no number)."""
+    drafts = {int(text) for text in _DRAFTS.findall(script.code)} & committed.keys() or set(committed) or {1}
+    allowed = {committed[one] for one in drafts if one in committed}
+    for pattern, length in _PINS:
+        for match in pattern.finditer(script.code):
+            made = {length(float(match[1]), one) for one in drafts}  # several only for a rate, which depends on them
+            yield (
+                script.file.path,
+                min(made, key=lambda one: min((abs(one - a) for a in allowed), default=0.0)),
+                allowed,
+            )
 
 
 def _speculates(spaces: Iterable[Any]) -> bool:
