@@ -10,7 +10,7 @@ from ridgeline.core.where import Where
 from ridgeline.recipes.argv import environment, flags, items
 from ridgeline.recipes.capture import listed
 from ridgeline.recipes.checked import refuse_wrong
-from ridgeline.recipes.limits import admitted, context
+from ridgeline.recipes.limits import admitted, context, memory_share
 from ridgeline.recipes.origin import Option, Value, asked, here
 from ridgeline.recipes.placement import ranks_of
 from ridgeline.recipes.refusal import CannotRender
@@ -63,7 +63,7 @@ def atom(cell: Cell, facts: Facts, settings: RecipeSettings) -> Deployment:
         tensor_parallel_size=asked(topology.tp, cell),
         enable_dp_attention=asked(True, cell) if ranks.dp > 1 else None,
         enable_expert_parallel=asked(True, cell) if ranks.expert_parallel else None,
-        gpu_memory_utilization=here(0.88),
+        gpu_memory_utilization=memory_share(facts, here(0.88)),
         kv_cache_dtype=here("fp8"),
         max_model_len=context(cell, facts.arch),
         max_num_seqs=asked(seqs, cell),

@@ -13,7 +13,7 @@ from typing import Any
 from ridgeline.core.cell import Cell
 from ridgeline.core.deployment import Deployment, Service
 from ridgeline.recipes.capture import covering
-from ridgeline.recipes.limits import admitted, context, per_rank
+from ridgeline.recipes.limits import admitted, context, memory_share, per_rank, redundant_experts
 from ridgeline.recipes.offload import Offload, offload
 from ridgeline.recipes.origin import Value, asked, here
 from ridgeline.recipes.placement import Ranks, Worker, place, ranks_of
@@ -51,12 +51,13 @@ def engine_options(
     drafting = _drafting(cell, facts, settings)
     seqs = per_rank(admitted(cell), ranks.dp)
     batched = here(8192)
+    spare = redundant_experts(facts.arch, ranks.tp * ranks.dp * ranks.pcp) if ranks.expert_parallel else 0
     return Vllm(
         model=asked(cell.benchmark.model, cell),
         served_model_name=asked(cell.benchmark.model, cell),
         parallel=parallel,
         trust_remote_code=here(True),
-        gpu_memory_utilization=here(0.9),
+        gpu_memory_utilization=memory_share(facts, here(0.9)),
         max_model_len=context(cell, facts.arch),
         max_num_seqs=asked(seqs, cell),
         max_num_batched_tokens=batched,
@@ -64,6 +65,8 @@ def engine_options(
         capture=covering(seqs, drafting.query if drafting else 1, batched.of, cell.where),
         compilation_config=graphs(here("FULL_AND_PIECEWISE")),
         speculative_config=drafting.vllm() if drafting else None,
+        enable_eplb=asked(True, cell) if spare else None,
+        eplb_config=asked({"num_redundant_experts": spare}, cell) if spare else None,
         store=store,
     )
 

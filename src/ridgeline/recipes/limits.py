@@ -1,10 +1,14 @@
-"""Limits that every recipe derives from the cell: how many sequences an engine admits, how long one may be."""
+"""Limits that every recipe derives from the cell and its fleet: how much memory an engine may ask for, how many
+sequences it admits, how long one may be, how many experts it must add so that they divide."""
 
 from __future__ import annotations
 
 from ridgeline.core.cell import Cell
+from ridgeline.core.units import GIB
+from ridgeline.engine.memory import roomy
 from ridgeline.recipes.origin import Value, asked
-from ridgeline.spec.facts.model import ModelArch
+from ridgeline.recipes.settings import Facts
+from ridgeline.spec.facts.model import Experts, ModelArch
 
 HEADROOM = 256  # tokens a chat template and special tokens may add to a fixed-length prompt
 
@@ -26,3 +30,16 @@ def admitted(cell: Cell) -> int:
 def per_rank(total: int, ranks: int) -> int:
     """An even share of `total` over `ranks`, rounded up."""
     return -(-total // ranks)
+
+
+def memory_share(facts: Facts, most: Value[float]) -> Value[float]:
+    """`most` of a GPU's memory, or less where the fleet's GPUs were seen to have less free when an engine starts."""
+    free = facts.fleet.free_memory_gib if facts.fleet else None
+    room = most.of if free is None else roomy(free, facts.gpu.memory_bytes / GIB)
+    return most if most.of <= room else Value(room, facts.fleet.where if facts.fleet else None)
+
+
+def redundant_experts(arch: ModelArch, ranks: int) -> int:
+    """Experts to be held twice so that all of them divide over `ranks`; 0 where they do."""
+    count = max((block.ffn.count for block in arch.blocks if isinstance(block.ffn, Experts)), default=0)
+    return -count % ranks

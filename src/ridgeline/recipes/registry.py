@@ -14,7 +14,7 @@ from ridgeline.core.cell import Cell
 from ridgeline.core.deployment import Deployment
 from ridgeline.core.where import Where
 from ridgeline.recipes.atom import atom
-from ridgeline.recipes.dsv4_vllm import b200, b300, mi355x
+from ridgeline.recipes.dsv4_vllm import b200, b300, mi355x, narrow
 from ridgeline.recipes.dynamo import dynamo_sglang, dynamo_vllm
 from ridgeline.recipes.emulated import emulated
 from ridgeline.recipes.generic_vllm import generic_vllm
@@ -73,6 +73,10 @@ RECIPES: tuple[Recipe, ...] = (
     Recipe("dsv4-mi355x-vllm", mi355x, "vllm", model_prefix="dsv4", precision="fp4", gpu="mi355x", nodes=False),
     Recipe("dsv4-b200-vllm", b200, "vllm", model_prefix="dsv4", precision="fp4", gpu="b200", nodes=False),
     Recipe("dsv4-b300-vllm", b300, "vllm", model_prefix="dsv4", precision="fp4", gpu="b300", nodes=False),
+    *(
+        Recipe(f"dsv4-{gpu}-vllm", narrow, "vllm", model_prefix="dsv4", gpu=gpu, nodes=False)
+        for gpu in ("h200", "mi300x", "mi325x")
+    ),
     Recipe("vllm", generic_vllm, "vllm"),
     Recipe("dsv4-sglang", dsv4_sglang, "sglang", model_prefix="dsv4"),
     Recipe("sglang", generic_sglang, "sglang"),

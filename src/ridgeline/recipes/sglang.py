@@ -63,6 +63,7 @@ class Sglang:
     dp: Option[int] = None
     enable_dp_attention: Option[bool] = None
     ep_size: Option[int] = None
+    ep_num_redundant_experts: Option[int] = None
     dist_init_addr: Option[str] = "127.0.0.1:{port:ranks}"
     nnodes: Option[int] = None
     node_rank: Option[int] = None

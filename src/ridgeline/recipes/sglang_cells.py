@@ -8,7 +8,7 @@ from ridgeline.core.cell import Cell
 from ridgeline.core.deployment import Deployment, Service
 from ridgeline.engine.formats import formats_of
 from ridgeline.engine.weights import weights
-from ridgeline.recipes.limits import admitted, context
+from ridgeline.recipes.limits import admitted, context, redundant_experts
 from ridgeline.recipes.origin import Value, asked, here
 from ridgeline.recipes.placement import Ranks, Worker, place, ranks_of
 from ridgeline.recipes.refusal import CannotRender
@@ -63,6 +63,7 @@ def engine_options(cell: Cell, facts: Facts, ranks: Ranks, choices: Choices, dra
     """One engine. SGLang divides the running requests and the prefill chunk by the ranks: both are given for all."""
     total = max(admitted(cell), ranks.dp)
     gpus = ranks.tp * ranks.dp * ranks.pcp
+    spare = redundant_experts(facts.arch, gpus) if ranks.expert_parallel else 0
     return Sglang(
         model_path=asked(cell.benchmark.model, cell),
         served_model_name=asked(cell.benchmark.model, cell),
@@ -72,6 +73,7 @@ def engine_options(cell: Cell, facts: Facts, ranks: Ranks, choices: Choices, dra
         dp=asked(ranks.dp, cell) if ranks.dp > 1 else None,
         enable_dp_attention=asked(True, cell) if ranks.dp > 1 else None,
         ep_size=asked(gpus, cell) if ranks.expert_parallel else None,
+        ep_num_redundant_experts=asked(spare, cell) if spare else None,
         mem_fraction_static=choices.memory,
         context_length=context(cell, facts.arch),
         max_running_requests=asked(total, cell),

@@ -80,6 +80,8 @@ class Vllm:
     compilation_config: Option[Mapping[str, Any]] = None
     moe_backend: Option[str] = None
     all2all_backend: Option[str] = None
+    enable_eplb: Option[bool] = None
+    eplb_config: Option[Mapping[str, Any]] = None
     attention_backend: Option[str] = None
     speculative_config: Option[Mapping[str, Any]] = None
     store: KvStore = field(default_factory=KvStore)
@@ -135,18 +137,19 @@ def service(
     seat: int | None = None,
 ) -> Service:
     """`vllm serve`, or another program that takes its options. `worker` and `seat` place it in a pool; a node that
-    only lends ranks has no port that answers."""
+    only lends ranks has no port that answers. One that answers is told to offer its development paths: the cache is
+    emptied between cells by one of them."""
     model = options.model if isinstance(options.model, Value) else Value(options.model)
     served = options.served_model_name
     words = (*items(program, HERE), Item(str(model.of), model.origin or HERE))
     words += flags(options, HERE, negatable=NEGATABLE)
-    waits = str(int(timeout_s))
+    own: Env = {"VLLM_ENGINE_READY_TIMEOUT_S": str(int(timeout_s))}
     place = worker.seats[seat or 0] if worker else None
     lends = bool(options.parallel.headless)
     return Service(
         name=name,
         argv=words,
-        env=environment(HERE, {"VLLM_ENGINE_READY_TIMEOUT_S": waits}, env),
+        env=environment(HERE, own, env, {"VLLM_SERVER_DEV_MODE": "1"} if options.port and not lends else {}),
         ports=ports,
         spans=spans,
         readiness=None if lends else readiness or Readiness(served_model=plain(served), timeout_s=timeout_s),
