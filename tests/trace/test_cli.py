@@ -24,6 +24,35 @@ def test_info_prints_a_table_or_json(capsys: pytest.CaptureFixture[str]) -> None
     assert json.loads(capsys.readouterr().out)["sessions"] == 3
 
 
+def test_info_without_a_file_looks_into_the_sample(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("info") == 0
+    told = capsys.readouterr()
+    assert "sessions                    24" in told.out and str(quickstart_trace()) in told.err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "trace file is empty\n  hint: give recorded sessions, or make some up: `ridgeline trace synth"),
+        ("{}\n", "its first record has no keys\n  hint: --format, one of weka"),
+        ('{"b": 1, "a": 2}\n', "its first record has the keys `a`, `b`\n  hint: --format, one of weka"),
+        ("[]\n", "its first record is not a JSON object"),
+    ],
+)
+def test_what_is_no_trace_is_told_with_what_to_do(
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "t.jsonl").write_text(text)
+    assert run("info", tmp_path / "t.jsonl") == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_trace_whose_sessions_are_all_too_long_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("info", quickstart_trace(), "--max-context", 1) == 2
+    told = capsys.readouterr().err
+    assert "all 24 need more than 1 tokens" in told and "hint: allow longer contexts" in told
+
+
 def test_show_prints_a_session_under_the_known_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("show", "synth_7_0002", "--trace", quickstart_trace(), "--json") == 0
     found = json.loads(capsys.readouterr().out)
@@ -65,7 +94,7 @@ def test_synth_convert_and_info_follow_each_other(tmp_path: Path, capsys: pytest
         (("show", quickstart_trace(), "nobody"), "no session 'nobody'"),
         (("info", quickstart_trace(), "--max-context", 9), "no sessions in this trace"),
         (("synth", "-o", "x.jsonl", "--shape", "round"), "unknown shape"),
-        (("info",), "Missing argument"),
+        (("convert",), "Missing argument"),
     ],
 )
 def test_wrong_input_gives_a_message_and_2(

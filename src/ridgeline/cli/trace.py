@@ -24,12 +24,22 @@ Json = Annotated[bool, typer.Option("--json", help="JSON to stdout")]
 
 @app.command()
 def info(
-    path: Trace, format: Format = None, max_context: MaxContext = None, limit: Limit = None, as_json: Json = False
+    path: Annotated[
+        Path | None, typer.Argument(help="a trace file or a folder; left out: the sample that comes with Ridgeline")
+    ] = None,
+    format: Format = None,
+    max_context: MaxContext = None,
+    limit: Limit = None,
+    as_json: Json = False,
 ) -> None:
     """Statistics of a trace: sessions, lengths, gaps, subagents, cache hits."""
     from ridgeline.trace import load
     from ridgeline.trace.stats import statistics
+    from ridgeline.trace.synth import quickstart_trace
 
+    if path is None:
+        path = quickstart_trace()
+        sys.stderr.write(f"the sample that comes with Ridgeline: {path}\n")
     found = statistics(load(path, format=format, max_context=max_context, limit=limit))
     if as_json:
         _json(found)

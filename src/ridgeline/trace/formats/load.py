@@ -53,7 +53,10 @@ def load(
         dropped = (
             f"; all {corpus.context_dropped} need more than {max_context} tokens" if corpus.context_dropped else ""
         )
-        raise InputError([Problem(f"no sessions in this trace{dropped}", Where(str(path)))])
+        hint = (
+            "allow longer contexts" if dropped else "give recorded sessions, or make some up: `ridgeline trace synth`"
+        )
+        raise InputError([Problem(f"no sessions in this trace{dropped}", Where(str(path)), hint=hint)])
     return corpus
 
 
@@ -67,20 +70,26 @@ def _detect(path: Path) -> str:
         return table
     first = next(records(path), None)
     if first is None:
-        raise InputError([Problem("trace file is empty", Where(str(path)))])
+        hint = "give recorded sessions, or make some up: `ridgeline trace synth -o trace.jsonl.gz`"
+        raise InputError([Problem("trace file is empty", Where(str(path)), hint=hint)])
     try:
         keys = set(msgspec.json.decode(first.data, type=dict[str, msgspec.Raw]))
+        known = f": its first record has {_listed(keys)}"
     except msgspec.ValidationError:
-        keys = set()
+        keys, known = set(), "; its first record is not a JSON object"
     except msgspec.DecodeError as error:
         raise InputError([Problem(f"not JSON: {error}", at_byte(first.data, str(error), first.where))]) from error
     for name, marks in MARKS:
         if keys & marks:
             return name
-    known = "" if keys else "; its first record is not a JSON object"
     raise InputError(
         [Problem(f"format not recognised{known}", first.where, hint=f"--format, one of {', '.join(READERS)}")]
     )
+
+
+def _listed(keys: set[str]) -> str:
+    names = ", ".join(f"`{key}`" for key in sorted(keys)[:5])
+    return f"the keys {names}{', …' if len(keys) > 5 else ''}" if keys else "no keys"
 
 
 def _weka(path: Path, found: list[Path], selection: Selection, profile: str) -> Corpus:
