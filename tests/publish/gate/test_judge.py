@@ -218,6 +218,15 @@ def test_links_belong_into_both_languages(pull: Repo) -> None:
     assert judged(pull, body=both).remarks == ()
 
 
+@pytest.mark.parametrize(
+    ("english", "words"),
+    [("```\nrun\n```\n", "1 code blocks, the Chinese one 0"), ("# A\n\n# B\n\n# C\n", "3 headings, the Chinese one 1")],
+)
+def test_both_halves_have_one_structure(pull: Repo, english: str, words: str) -> None:
+    gate = judged(pull, body=f"{english}\n{BODY}")
+    assert gate.open and [one.rule for one in gate.remarks] == ["P40"] and words in gate.remarks[0].message
+
+
 def test_bots_write_in_their_own_language(pull: Repo) -> None:
     assert judged(pull, title="Bump", body="x", user={"login": "dependabot[bot]"}).remarks == ()
 
@@ -293,3 +302,23 @@ def test_a_push_measures_what_was_merged(pull: Repo) -> None:
 def test_every_rule_named_by_a_test_exists_and_every_blocking_rule_says_what_to_do() -> None:
     assert all(rule.mend and rule.why and rule.decides for rule in RULES.values())
     assert len({rule.name for rule in RULES.values()}) == len(RULES)
+
+
+def test_a_changed_entry_that_nothing_selects_is_named(pull: Repo) -> None:
+    path = pull.root / "configs/amd-master.yaml"
+    path.write_text(path.read_text().replace("tp: 4", "tp: 8", 1))
+    pull.commit("another entry")
+    gate = judged(pull)
+    assert said(gate) == [("P01", "configs/amd-master.yaml", 1)] and gate.open
+    assert "not measured" in gate.remarks[0].message
+
+
+def test_a_new_image_reaches_the_scripts_of_the_repository(pull: Repo) -> None:
+    script(pull, "docker run acme/old:1\n", "benchmarks/single_node/x.sh")
+    path = pull.root / "configs/nvidia-master.yaml"
+    path.write_text(path.read_text().replace("acme/engine:1", "acme/old:1", 1))
+    pull.commit("old")
+    pull.git("branch", "-f", "main")
+    path.write_text(path.read_text().replace("acme/old:1", "acme/engine:v2.0", 1))
+    pull.add(ENTRY)
+    assert ("P13", "benchmarks/single_node/x.sh", 1) in said(judged(pull))

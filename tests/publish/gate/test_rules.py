@@ -58,6 +58,10 @@ SERVER = "vllm serve acme/new \\\n  --tensor-parallel-size 4 \\\n  --port 8000 &
         ("cd /\npatch -p1 < fix.diff\n", "P21", 2),
         ("sed -i s/a/b/ /usr/lib/python3/dist-packages/vllm/x.py\n", "P21", 1),
         ("srun --container-image=/images/x.sqsh run\n", "P24", 1),
+        ("cd /\ndocker run --rm \\\n  -v /workspace:/w img true\n", "P26", 2),
+        ('podman run -v "$GITHUB_WORKSPACE":/w img true\n', "P26", 1),
+        ("sudo docker run -v $PWD:/w img\n", "P26", 1),
+        ("sudo tee /workspace/x < y\n", "P26", 1),
         ("mkdir -p /workspace/mine\n", "P25", 1),
     ],
 )

@@ -36,10 +36,10 @@ from ridgeline.publish.gate.owners import Owners
 from ridgeline.publish.gate.performance import Performance
 from ridgeline.publish.gate.policy import GatePolicy
 from ridgeline.publish.gate.rule import Remark, Severity, of_problem, remark
-from ridgeline.publish.gate.rules import changelog, configs, language, scripts
+from ridgeline.publish.gate.rules import changelog, configs, containers, language, scripts
 from ridgeline.publish.gate.upstream import Server
 from ridgeline.publish.gate.verdict import Gate
-from ridgeline.spec.config import Entry
+from ridgeline.spec.config import ConfigSet, Entry
 from ridgeline.spec.policy import Policy as PriorityPolicy
 from ridgeline.spec.runners import load_runners_text
 
@@ -114,8 +114,13 @@ def judge_pull(event: Event, repository: Repository, policy: GatePolicy, around:
     additions = log.additions if log else ()
     if after:
         remarks += _config_rules(keys, before, after, change, policy, around)
-        if not additions and not any(one.rule in ("P02", "P03", "P04", "P05") for one in remarks):
+        if additions:
+            patterns = [pattern for entry in additions for pattern in entry.config_keys]
+            chosen = {key for pattern in patterns for key in matching(pattern, after.configs.entries)}
+            remarks += configs.unselected(keys, chosen, after.configs)
+        elif not any(one.rule in ("P02", "P03", "P04", "P05") for one in remarks):
             remarks += configs.without_changelog(keys, after.configs, before.configs, policy)
+        remarks += _containers(repository, head, before.configs.entries, after.configs.entries, change, policy)
     found = scripts.scripts(change, policy)
     for script in found:
         remarks += scripts.all_rules(script)
@@ -295,6 +300,17 @@ def _config_rules(
     yield from configs.images(keys, old, after.configs, policy)
     yield from configs.keys(keys, old, after.configs)
     yield from configs.deprecated(keys, after.configs, policy, around.today)
+
+
+def _containers(
+    repository: Repository, head: str, old: ConfigSet, new: ConfigSet, change: Change, policy: GatePolicy
+) -> Iterable[Remark]:
+    bumped = any(key not in old or old[key].image != entry.image for key, entry in new.items())
+    if not bumped and not change.matching(policy.paths.recipes):
+        return
+    recipes = matching_files(repository, head, policy.paths.recipes, most=3000)
+    yield from containers.containers(old, new, change.files.keys(), recipes)
+    yield from containers.left_behind(old, new, matching_files(repository, head, policy.paths.scripts))
 
 
 def _situation(

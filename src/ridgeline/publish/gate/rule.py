@@ -95,7 +95,8 @@ RULES = _catalogue(
         "A master config changed and the changelog did not",
         "The changelog selects what runs. A config that changes without an entry is merged unmeasured, and its next "
         "entry measures two changes at once.",
-        "An entry of a master config differs between the base and the head, and no changelog entry was added.",
+        "An entry of a master config differs between the base and the head, and no changelog entry was added. A "
+        "changed entry that none of the added changelog entries selects is a warning.",
         "add an entry for the changed configs at the end of the changelog",
     ),
     Rule(
@@ -187,6 +188,16 @@ RULES = _catalogue(
         "add the digest: `IMAGE:TAG@sha256:...`",
     ),
     Rule(
+        "P13",
+        "container-agrees",
+        B,
+        "What starts is the image that the config names",
+        "A recipe that still starts another container puts results of one engine under the name of another.",
+        "The `container` of a recipe file that an entry's settings name by CONFIG_FILE differs from the entry's image. "
+        "A line of a launch script that still names the image which an entry left is a warning.",
+        "write the same image in the config and in the recipe",
+    ),
+    Rule(
         "P20",
         "chat-template",
         B,
@@ -241,6 +252,16 @@ RULES = _catalogue(
         "Workspaces are shared and cleaned by another account; folders left there break later jobs.",
         "An added line of a script makes a folder below /workspace.",
         "use a temporary folder, or one that the job already owns",
+    ),
+    Rule(
+        "P26",
+        "root-owned-files",
+        W,
+        "Nothing in a shared workspace belongs to root",
+        "The account that cleans a workspace cannot remove what root left there; the next job fails on it.",
+        "An added command of a script runs a container with the workspace mounted and without `--user`, or writes "
+        "there with sudo.",
+        "run as the job's account: `--user $(id -u):$(id -g)`",
     ),
     Rule(
         "P30",

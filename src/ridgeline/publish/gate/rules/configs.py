@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ridgeline.core.errors import InputError
@@ -65,6 +65,14 @@ def without_changelog(changed: Sequence[str], head: Configs, base: Configs, poli
     where = head.where(first) if first in head.entries else base.where(first)
     more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
     yield remark("P01", f"`{first}`{more} changed, and {policy.paths.changelog} has no new entry", where)
+
+
+def unselected(changed: Sequence[str], selected: Collection[str], head: Configs) -> Iterator[Remark]:
+    """P01 as a warning, for changed entries that no added changelog entry selects."""
+    for key in changed:
+        if key in head.entries and key not in selected:
+            what = f"`{key}` changed, and no new changelog entry selects it: it is not measured"
+            yield remark("P01", what, head.where(key), severity=Severity.WARNING)
 
 
 def images(changed: Sequence[str], before: Mapping[str, Entry], head: Configs, policy: GatePolicy) -> Iterator[Remark]:

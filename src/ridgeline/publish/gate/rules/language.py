@@ -90,12 +90,21 @@ def two_languages(title: str, body: str, author: str, policy: GatePolicy) -> Ite
     if missing:
         place = Where(TITLE if missing[0].startswith("the title") else BODY)
         yield remark("P40", "; ".join(missing), place)
-    if language.body and not lacking and english.links != chinese.links:
-        odd = sorted(english.links ^ chinese.links)
+    if language.body and not lacking:
+        for what in _unequal(english, chinese):
+            yield remark("P40", what, Where(BODY), severity=Severity.WARNING, hint="give evidence in both languages")
+
+
+def _unequal(english: Half, chinese: Half) -> Iterator[str]:
+    """What one half has and the other lacks. A heading more may be the one that begins the second half."""
+    if odd := sorted(english.links ^ chinese.links):
         half = "English" if odd[0] in english.links else "Chinese"
         more = f", and {len(odd) - 1} more" if len(odd) > 1 else ""
-        what = f"only the {half} part links {odd[0]}{more}"
-        yield remark("P40", what, Where(BODY), severity=Severity.WARNING, hint="give evidence in both languages")
+        yield f"only the {half} part links {odd[0]}{more}"
+    if english.code_blocks != chinese.code_blocks:
+        yield f"the English part has {english.code_blocks} code blocks, the Chinese one {chinese.code_blocks}"
+    if abs(english.headings - chinese.headings) > 1:
+        yield f"the English part has {english.headings} headings, the Chinese one {chinese.headings}"
 
 
 def twins(change: Change, policy: GatePolicy) -> Iterator[Remark]:

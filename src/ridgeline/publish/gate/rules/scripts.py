@@ -38,6 +38,13 @@ _WRITES = re.compile(r"\b(?:sed\b[^|;&\n]{0,200}\s-i|cp|mv|ln|install|tee|rsync|
 _PATCHES = re.compile(r"\bgit\s+(?:-C\s+\S+\s+)?(?:apply|am|cherry-pick)\b|\bpatch\s+(?:-|<)")
 _SOURCE_BUILD = re.compile(rf"\bpip3?\s+install\b.{0, 400}(?:-e\s|--editable|git\+\S*{_ENGINES}|\.git@)", re.IGNORECASE)
 _FOLDER = re.compile(r"\bmkdir\b[^|;&]*\s[\"']?/workspace/")
+_WORKSPACE = re.compile(r"/workspace\b|GITHUB_WORKSPACE|RUNNER_WORKSPACE")
+_CONTAINER = re.compile(r"(?:sudo\s+)?(?:docker|podman)\s+run\b")
+_MOUNTED = re.compile(
+    r"(?:-v|--volume|--mount)[= ]\S*(?:/workspace\b|GITHUB_WORKSPACE|RUNNER_WORKSPACE|PWD\b|\$\(pwd\))"
+)
+_USER = re.compile(r"(?:^|\s)(?:--user|-u)[= ]")
+_SUDO = re.compile(r"sudo\s+(?:-\S+\s+)*(?:tee|cp|mv|mkdir|touch|rsync|install|ln|tar|sh|bash)\b")
 _MOST_OPTIONS = 4
 _LONGEST = 8000  # characters
 
@@ -69,12 +76,13 @@ def scripts(change: Change, policy: GatePolicy) -> list[Script]:
 
 
 def all_rules(script: Script) -> Iterator[Remark]:
-    """P20, P22, P23, P24 and P25 of one script. P21 needs the whole change: see `patches`."""
+    """P20 and P22 to P26 of one script. P21 needs the whole change: see `patches`."""
     yield from chat_template(script)
     yield from expert_parallel(script)
     yield from one_line(script)
     yield from container(script)
     yield from workspace(script)
+    yield from root_owned(script)
 
 
 def chat_template(script: Script) -> Iterator[Remark]:
@@ -128,6 +136,20 @@ def workspace(script: Script) -> Iterator[Remark]:
     for number, text in script.lines():
         if script.new(number) and _FOLDER.search(text):
             yield remark("P25", "makes a folder below /workspace", script.at(number))
+
+
+def root_owned(script: Script) -> Iterator[Remark]:
+    """P26, a command at a time: its options may stand on several lines."""
+    for node in shell.nodes(script.root):
+        if node.type != "command" or not any(
+            script.new(line + 1) for line in range(node.start_point.row, node.end_point.row + 1)
+        ):
+            continue
+        text = shell.text(node)[:_LONGEST]
+        if _CONTAINER.match(text) and _MOUNTED.search(text) and not _USER.search(text):
+            yield remark("P26", "a container writes into the workspace as root", script.at(node.start_point.row + 1))
+        elif _SUDO.match(text) and _WORKSPACE.search(text):
+            yield remark("P26", "sudo writes into the workspace", script.at(node.start_point.row + 1))
 
 
 class Patch(NamedTuple):
