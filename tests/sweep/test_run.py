@@ -51,6 +51,7 @@ class FakeStart:
     on_progress: Callable[[Any], None] = lambda progress: None
     on_start: Callable[[str, Any], None] = lambda service, phases: None
     wrap: Any = None
+    telemetry: Any = None
     served: int = 0
     usable: bool = True
     plan: dict[int, AttemptFailed] = field(default_factory=dict)
@@ -79,7 +80,7 @@ class FakeStart:
             for n in range(40)
         )  # fmt: skip
         phases = Phases(profiling_start_ns=0, profiling_end_ns=100, drained_ns=100)
-        return Attempt(Replay(records=records, phases=phases), {}, {"served_before": self.served - 1})
+        return Attempt(Replay(records=records, phases=phases), {}, {"served_before": self.served - 1}, {})
 
 
 def died(layer: str = "replay", blamed: Blame = Blame.UNKNOWN) -> AttemptFailed:
@@ -109,6 +110,34 @@ def test_equal_deployments_share_a_start_and_others_do_not(sweep_of) -> None:
     assert summary == Summary(4, 0, 0, 0)
     assert [start.served for start in FakeStart.starts] == [3, 1]
     assert len(folder.points()) == 4
+
+
+def test_repeats_are_measurements_of_their_own_and_more_of_them_come_later(sweep_of, tmp_path: Path) -> None:
+    from ridgeline.results.importers import find
+
+    summary, folder, _ = sweep_of(cell(1), cell(2), repeats=2)
+    assert summary == Summary(4, 0, 0, 0)
+    points = sorted(folder.points(), key=lambda point: (point.concurrency, point.provenance["repeat"]))
+    assert [(p.concurrency, p.provenance["repeat"], p.attempt) for p in points] == [(1, 1, 1), (1, 2, 1), (2, 1, 1),
+                                                                                   (2, 2, 1)]  # fmt: skip
+    assert len({point.run_key for point in points}) == 4 and len({point.line for point in points}) == 1
+    summary, folder, events = sweep_of(cell(1), cell(2), repeats=3)
+    assert summary == Summary(2, 4, 0, 0), "only the further repeats are run"
+    assert [event.title for event in events if event.kind == "done"] == [
+        f"{cell(c).name}, repeat 3" for c in (1, 2)
+    ]  # fmt: skip
+    importer, bundle = find(tmp_path / "run")
+    repeats = [item.repeat for item in importer.read(bundle, False).runs[0].points]
+    assert repeats == [1, 2, 3, 1, 2, 3], "the store's dimension is the sweep's"
+
+
+def test_repeats_go_round_by_round_and_the_first_has_the_key_of_a_sweep_without_them() -> None:
+    settings = SweepSettings()
+    once, thrice = (
+        Sweep((cell(1), cell(2)), settings, Workload(settings), deploy, repeats=repeats).plan() for repeats in (1, 3)
+    )
+    assert [(item.cell.concurrency, item.repeat) for item in thrice] == [(c, r) for r in (1, 2, 3) for c in (1, 2)]
+    assert [item.run_key for item in thrice[:2]] == [item.run_key for item in once]
 
 
 def test_groups_keep_the_order_of_first_cells() -> None:

@@ -62,6 +62,7 @@ def sweep(
     max_context: Annotated[int | None, typer.Option(help="leave out sessions with longer contexts")] = None,
     sessions: Annotated[int | None, typer.Option(help="use the first N sessions that are left")] = None,
     seed: Annotated[int, typer.Option(help="of start points, texts and arrivals")] = 42,
+    repeats: Annotated[int, typer.Option(min=1, help="measure every cell so many times, one round after another")] = 1,
     runner_config: Annotated[Path | None, typer.Option(help="runners file, where host memory must be known")] = None,
     fail_fast: Annotated[bool, typer.Option(help="stop at the first cell that fails")] = False,
     executor: Annotated[str, typer.Option(help="local, or slurm: one job for each engine start")] = "local",
@@ -95,6 +96,7 @@ def sweep(
     job.refuse_speed_on_real_engines(force_speed)
     _stop_on_sigterm()
     job.sweep.runtime, job.sweep.mounts = runtime, tuple(path.resolve() for path in mount or ())
+    job.sweep.repeats = repeats
     job.sweep.expect = _expectations(configs, config)
     if only_keys is not None:
         job.sweep.only = frozenset(only_keys.read_text().split())

@@ -109,7 +109,7 @@ class Panel:
 
         assert event.cell is not None
         table = Table.grid(padding=(0, 2))
-        title = f"cell {event.index} of {event.total}  {event.cell.name}"
+        title = f"cell {event.index} of {event.total}  {event.title}"
         table.add_row(title, f"{self._now() - self._began:.0f} s", style="bold")
         progress = event.progress
         if progress is None:
@@ -131,7 +131,7 @@ def sentence(event: Event) -> str:
     """The line an event is worth in a log; empty for most."""
     if event.cell is None:
         return event.text
-    head = f"[{event.index}/{event.total}] {event.cell.name}"
+    head = f"[{event.index}/{event.total}] {event.title}"
     if event.kind == "skip":
         return f"{head}: finished before, skipped"
     if event.kind == "failed":

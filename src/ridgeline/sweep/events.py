@@ -15,7 +15,7 @@ Kind = Literal["begin", "skip", "start", "ready", "replay", "progress", "done", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One step of one cell. `index` counts cells from 1, of `total`."""
+    """One step of one cell. `index` counts cells from 1, of `total`; `repeat`: None where each is measured once."""
 
     kind: Kind
     index: int
@@ -24,6 +24,13 @@ class Event:
     text: str = ""
     progress: Progress | None = None
     point: Point | None = None
+    repeat: int | None = None
+
+    @property
+    def title(self) -> str:
+        """What is under way: the cell, and which repeat of it."""
+        name = self.cell.name if self.cell else ""
+        return f"{name}, repeat {self.repeat}" if self.repeat is not None else name
 
 
 Listener = Callable[[Event], None]

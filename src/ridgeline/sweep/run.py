@@ -43,12 +43,18 @@ Expect = Callable[[Cell, Deployment], Sequence[Expectation]]  # what the preflig
 
 
 class Planned(NamedTuple):
-    """A cell with what it will run on and the key its point will be stored under."""
+    """A cell with what it will run on and the key its point will be stored under; `repeat` counts from 1."""
 
     cell: Cell
     deployment: Deployment
     source: Source
     run_key: str
+    repeat: int = 1
+
+    @property
+    def title(self) -> str:
+        """The cell's name, and which repeat of it this is where it is not the first."""
+        return f"{self.cell.name}, repeat {self.repeat}" if self.repeat > 1 else self.cell.name
 
 
 class Summary(NamedTuple):
@@ -75,17 +81,21 @@ class Sweep:
     runtime: str = "none"  # container runtime, see launch/runtimes.py
     mounts: tuple[Path, ...] = ()  # folders that services see inside their containers
     telemetry: bool = True  # of the GPUs, where a tool for it is installed
+    repeats: int = 1  # how often every cell is measured; raising it later runs only the further ones
     only: frozenset[str] | None = None  # run keys; other cells are left out as if they were not asked for
 
     def plan(self) -> list[Planned]:
         """Every cell with its deployment and run key, in order. Raises InputError before anything is started.
 
         An agentic cell says the duration that is asked for: a shorter window is another cell than the canonical hour.
+        Repeats go over the whole search space one after the other, so that a drift of the machine hits all cells alike.
         """
-        found = [self._planned(asked(cell, self.settings)) for cell in self.cells]
+        rounds = range(1, self.repeats + 1)
+        found = [self._planned(asked(cell, self.settings), repeat) for repeat in rounds for cell in self.cells]
         return [item for item in found if self.only is None or item.run_key in self.only]
 
-    def _planned(self, cell: Cell) -> Planned:
+    def _planned(self, cell: Cell, repeat: int) -> Planned:
+        """A repeat is a measurement of its own, with its key and prompts; a later attempt supersedes it alone."""
         deployment, source = self.deploy(cell)
         key = run_key(
             cell,
@@ -93,10 +103,10 @@ class Sweep:
             image=cell.benchmark.image,
             model_revision=None,
             trace_digest=self.workload.digest(cell),
-            replay_settings=self.settings.identity(),
+            replay_settings=self.settings.identity() | ({"repeat": repeat} if repeat > 1 else {}),
             source=source,
         )
-        return Planned(cell, deployment, source, key)
+        return Planned(cell, deployment, source, key, repeat)
 
     def run(self, folder: RunFolder) -> Summary:
         """Run what is not finished yet, one engine start after another.
@@ -110,7 +120,7 @@ class Sweep:
         runtime_of(self.runtime)
         if self.runtime == "docker":
             reap(sweep_id(folder))
-        live = LiveState(folder.path / LIVE, [(item.cell.name, item.run_key) for item in planned])
+        live = LiveState(folder.path / LIVE, [(item.title, item.run_key) for item in planned])
         live.begin()
         run = _Run(self, folder, planned, live)
         try:
@@ -132,6 +142,7 @@ class Sweep:
                 "recipe": item.deployment.recipe,
                 "trace": self.workload.source(item.cell),
                 "settings": self.settings.identity(),
+                "repeat": item.repeat,
                 **attempt.found,
             },
         )
@@ -280,7 +291,10 @@ class _Run:
 
     def _tell(self, kind: Kind, index: int, **more: object) -> None:
         cell = self.planned[index - 1].cell
-        event = Event(kind=kind, index=index, total=len(self.planned), cell=cell, **more)  # type: ignore[arg-type]
+        repeat = self.planned[index - 1].repeat if self.sweep.repeats > 1 else None
+        event = Event(
+            kind=kind, index=index, total=len(self.planned), cell=cell, repeat=repeat, **more,  # type: ignore[arg-type]
+        )  # fmt: skip
         self.live(event)
         self.sweep.listen(event)
 
