@@ -1,15 +1,18 @@
-"""`ridgeline frontier RUN`: who is on the frontier, who is dominated by whom, and what is not plotted and why."""
+"""`ridgeline frontier [RUN]`: who is on the frontier, who is dominated by whom, and what is not plotted and why."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ridgeline.cli.prices import PricesOption, SettingsOption, chosen_prices
+from ridgeline.cli.stores import DATA_HELP, STORE_HELP, latest, side
 from ridgeline.cli.typed import run_app
 
 if TYPE_CHECKING:
@@ -33,12 +36,20 @@ class Sources(StrEnum):
 
 @app.command()
 def frontier(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder, as written by sweep or simulate.")],
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RUN]",
+            help="Run folder, another tool's results, or a run of the store. (default: the latest points of the store)",
+        ),
+    ] = None,
     x: Annotated[
         str | None,
         typer.Option(metavar="MEASURE", help="Horizontal axis. (default: interactivity.p50; .p90 for agentic runs)"),
     ] = None,
-    y: Annotated[str, typer.Option(metavar="MEASURE", help="Vertical axis.")] = "throughput_per_gpu.total",
+    y: Annotated[
+        str, typer.Option("--y", "--metric", metavar="MEASURE", help="Vertical axis, e.g. tokens_per_dollar.output.")
+    ] = "throughput_per_gpu.total",
     source: Annotated[
         Sources | None, typer.Option(help="Show one source, or all with their labels. (default: the only one there is)")
     ] = None,
@@ -57,38 +68,82 @@ def frontier(
             metavar="X", help="At this x: the best point that reaches it, and the frontier read between its points."
         ),
     ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(metavar="X,Y", help="Area between each frontier and this point, one number to follow over time."),
+    ] = None,
+    channel: Annotated[str | None, typer.Option(metavar="CHANNEL", help="Latest points of this channel.")] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Only the store's latest points with this model, scenario, hardware, framework, precision, line, ...",
+        ),
+    ] = None,
+    repeats: Annotated[
+        bool, typer.Option("--repeats", help="Every repeat of a cell as a point of its own, not their mean.")
+    ] = False,
+    prices: PricesOption = None,
+    settings: SettingsOption = None,
+    store: Annotated[str | None, typer.Option("--store", metavar="STORE", help=STORE_HELP)] = None,
+    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help=DATA_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
-    """Draw the frontier of a run in the terminal and list dominated and not plotted points with reasons."""
+    """Draw the frontier of a run or of the store's latest points; list dominated and not plotted ones with reasons."""
     from ridgeline.core.errors import InputError
     from ridgeline.core.point import Source
     from ridgeline.results import frontier as rules
+    from ridgeline.results.cost import priced
+    from ridgeline.results.frontier import Exclusion
     from ridgeline.results.metrics import axis
-    from ridgeline.results.runfolder import RunFolder
+    from ridgeline.results.repeats import folded
 
-    folder = RunFolder.open(run)
-    points = folder.points()
+    if run is not None and (channel or where):
+        raise InputError("--channel and --where choose among the store's latest points", hint="leave out the run")
+    found = latest(store, data, channel, where or []) if run is None else side(run, store, data)
+    sheet = chosen_prices(prices, settings)
+    points = tuple(priced(point, sheet) for point in found.points) if sheet else found.points
     chosen = None if source in (None, Sources.ALL) else Source(source.value)
     if source is None and len({point.source for point in points}) > 1:
         kinds = " and ".join(sorted({str(point.source) for point in points}))
-        raise InputError(f"{run} holds {kinds} points", hint="choose one with --source, or --source all to see both")
+        raise InputError(
+            f"{found.name} holds {kinds} points", hint="choose one with --source, or --source all to see both"
+        )
+    cells = folded(points)
+    points = points if repeats else cells.points
     answer = rules.frontier(
         points,
         axis(x or default_x(points)),
         axis(y),
         epsilon=noise / 100,
+        interval=None if repeats or not cells.bars else cells.interval,
         north_star=axis(north_star) if north_star else None,
         source=chosen,
         mix_sources=source is Sources.ALL,
-        failed=[failure.exclusion for failure in folder.failures()],
+        failed=[Exclusion(f"{line}/c{n}", f"{line}/c{n}", "failed", reason) for line, n, reason in found.failed],
     )
+    corner = _corner(reference)
     if as_json:
-        sys.stdout.write(json.dumps(as_data(answer, points, at or []), indent=1, allow_nan=False) + "\n")
+        sys.stdout.write(json.dumps(as_data(answer, points, at or [], corner), indent=1, allow_nan=False) + "\n")
     else:
-        sys.stdout.write("\n".join(as_text(answer, points, at or [])) + "\n")
-    if sys.stdout.isatty():
+        bars = {} if repeats else cells.bars
+        sys.stdout.write("\n".join(as_text(answer, points, at or [], corner, bars)) + "\n")
+    if sys.stdout.isatty() and run is not None and Path(run).exists():
         sys.stderr.write(f"\nnext: `ridgeline report {run}` writes a page of it\n")
     return 0 if answer.members else 1
+
+
+def _corner(text: str | None) -> tuple[float, float] | None:
+    """`X,Y` as two numbers. Raises InputError."""
+    from ridgeline.core.errors import InputError, Problem
+
+    if text is None:
+        return None
+    try:
+        x, y = map(float, text.split(","))
+    except ValueError as error:
+        raise InputError([Problem(f"not two numbers: {text}", key="--reference", hint="write X,Y")]) from error
+    return x, y
 
 
 def default_x(points: tuple[Point, ...]) -> str:
@@ -99,7 +154,9 @@ def default_x(points: tuple[Point, ...]) -> str:
     return "interactivity.p90" if agentic and tail else "interactivity.p50"
 
 
-def as_data(answer: Frontier, points: tuple[Point, ...], at: list[float]) -> dict[str, Any]:
+def as_data(
+    answer: Frontier, points: tuple[Point, ...], at: list[float], corner: tuple[float, float] | None = None
+) -> dict[str, Any]:
     """The frontier's own data with what a reader needs of each point, and the readings asked for."""
     names = (answer.x.measure, answer.y.measure)
     described = {
@@ -112,6 +169,8 @@ def as_data(answer: Frontier, points: tuple[Point, ...], at: list[float]) -> dic
             "y": point.value(names[1]),
             "validity": str(point.validity),
             "cautions": [caution.code for caution in point.cautions],
+            "repeats": point.facts.get("repeats", 1),
+            **({"price_sheet": point.facts["price_sheet"]} if "price_sheet" in point.facts else {}),
         }
         for point in points
     }
@@ -122,12 +181,25 @@ def as_data(answer: Frontier, points: tuple[Point, ...], at: list[float]) -> dic
         for reading in [series.read(x)]
         for best in [series.best_at_least(x) if answer.x.better == "higher" else None]
     ]
-    return {**answer.to_json(), "points": described, "readings": readings}
+    areas = {series.key: answer.hypervolume(series.key, corner) for series in answer.series} if corner else {}
+    return {
+        **answer.to_json(),
+        "points": described,
+        "readings": readings,
+        **({"hypervolume": {"reference": list(corner), "series": areas}} if corner else {}),
+    }
 
 
-def as_text(answer: Frontier, points: tuple[Point, ...], at: list[float]) -> list[str]:
-    """The answer as lines: plot, frontier by series, dominated, readings, not plotted."""
+def as_text(
+    answer: Frontier,
+    points: tuple[Point, ...],
+    at: list[float],
+    corner: tuple[float, float] | None = None,
+    bars: Mapping[str, Mapping[str, tuple[float, float]]] | None = None,
+) -> list[str]:
+    """The answer as lines: plot, frontier by series, dominated, readings, not plotted. `bars`: ranges of repeats."""
     from ridgeline.cli.plot import Mark, draw, tick
+    from ridgeline.results.cost import told
 
     by_id = {point.id: point for point in points}
     letters = {series.key: _LETTERS[i % len(_LETTERS)] for i, series in enumerate(answer.series)}
@@ -151,6 +223,10 @@ def as_text(answer: Frontier, points: tuple[Point, ...], at: list[float]) -> lis
             point = by_id[knot.id]
             cautions = f"  [{', '.join(caution.code for caution in point.cautions)}]" if point.cautions else ""
             lines.append(f"   {tick(knot.x):>8} {tick(knot.y):>8}  {point.name}{cautions}")
+            if ranges := (bars or {}).get(knot.id):
+                parts = [f"{a.measure} {tick(ranges[a.measure][0])} to {tick(ranges[a.measure][1])}"
+                         for a in (answer.x, answer.y) if a.measure in ranges]  # fmt: skip
+                lines.append(f"   {'':>17}  mean of {point.facts['repeats']} repeats: {', '.join(parts)}")
         for id, witness in series.dominated_by.items():
             where = " on the north star" if id in series.off_north_star else ""
             noise = ", within noise" if id in series.within_noise else ""
@@ -159,12 +235,18 @@ def as_text(answer: Frontier, points: tuple[Point, ...], at: list[float]) -> lis
             if answer.x.better == "higher":
                 lines.append(f"   {'at ' + tick(x) + ' or more':>17}  {_shown(series.best_at_least(x))}")
             lines.append(f"   {'read at ' + tick(x):>17}  {_shown(series.read(x))}")
+        if corner:
+            area = answer.hypervolume(series.key, corner)
+            lines.append(f"   {'area':>17}  {tick(area)} above {tick(corner[0])}, {tick(corner[1])}")
         lines.append("")
+    drawn = [by_id[id] for id in sorted(answer.members)]
+    if costs := [line for a in (answer.x, answer.y) for line in told(a.measure, drawn)]:
+        lines += [*costs, ""]
     if answer.excluded:
         counts = ", ".join(f"{count} {code}" for code, count in answer.excluded_counts.items())
         lines.append(f"{len(answer.excluded)} not plotted ({counts})")
         lines += [f"   {item.name}: {item.code}: {item.reason}" for item in answer.excluded]
-    return lines or ["the run has no points yet"]
+    return lines or ["there are no points yet"]
 
 
 def _shown(reading: Reading) -> str:

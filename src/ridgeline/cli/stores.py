@@ -45,6 +45,15 @@ def side(text: str, store: str | None, data: Path | None) -> Side:
     )
 
 
+def latest(store: str | None, data: Path | None, channel: str | None, where: Sequence[str]) -> Side:
+    """The latest points of every line of a store, of one channel or any, that match every `name=value` of `where`."""
+    from ridgeline.results.compare import Side
+
+    with open_store(store, data) as opened:
+        points = opened.points(channel=channel, **told(where, "--where"))
+    return Side("the store's latest points", points)
+
+
 def _one(text: str, store: str | None, data: Path | None) -> Side:
     path = Path(text)
     return _of_path(path) if path.exists() else _of_store(text, store, data)
@@ -90,9 +99,9 @@ def _of_store(text: str, store: str | None, data: Path | None) -> Side:
     return Side(text, points, about, failed)
 
 
-def told(settings: Sequence[str]) -> dict[str, str]:
+def told(settings: Sequence[str], option: str = "--set") -> dict[str, str]:
     """`name=value` options as a mapping. Raises InputError with every one that is not such a pair."""
-    problems = [Problem(f"not name=value: {item}", key="--set") for item in settings if "=" not in item]
+    problems = [Problem(f"not name=value: {item}", key=option) for item in settings if "=" not in item]
     if problems:
         raise InputError(problems)
     return dict(item.split("=", 1) for item in settings)

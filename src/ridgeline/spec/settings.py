@@ -40,11 +40,13 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class RecipeOverride:
-    """Cells whose name matches `cells` use `recipe`: `package.module:function` or `file.py:function`."""
+    """Cells whose name matches `cells` use `recipe`: `package.module:function` or `file.py:function`; by `kind` also a
+    launch script's path ("shell") or a command line ("command")."""
 
     cells: str
     recipe: str
     where: Where | None = field(default=None, compare=False)
+    kind: str = "recipe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class Settings:
     recipes: tuple[RecipeOverride, ...] = ()
     waivers: tuple[Waiver, ...] = ()
     prices: Mapping[str, float] = field(default_factory=dict)  # US dollars per GPU-hour, by GPU or by runner
+    price_sheet: Path | None = None  # a versioned sheet instead: also what tokens sell for
     file: str | None = None
 
     def fleet(self, runner: str) -> Fleet | None:
@@ -110,6 +113,17 @@ DATE = Kind("a date like 2026-12-31", _is_date, basic="date")
 TEXTLIKE = Kind("text, a number or true/false", lambda value: value.__class__ in (str, int, float, bool))
 
 
+STARTS = ("recipe", "shell", "command")
+
+
+def _one_start(override: dict[str, Any]) -> Iterator[Fault]:
+    given = [name for name in STARTS if override.get(name) is not None]
+    if len(given) != 1:
+        names = ", ".join(f"`{name}`" for name in STARTS)
+        message = f"has {' and '.join(given)}" if given else "says nothing to start"
+        yield Fault((), message, f"give exactly one of {names}")
+
+
 def _observation_has_a_date(fleet: dict[str, Any]) -> Iterator[Fault]:
     if fleet.get("free-memory-gib") is not None and fleet.get("observed") is None:
         yield Fault(("observed",), "is required with free-memory-gib: say when it was seen", "observed: YYYY-MM-DD")
@@ -136,8 +150,11 @@ RECIPE = Table(
     "a recipe override",
     (
         Field("cells", NAME, "pattern over cell names (`*`, `?`, `[...]`)", required=True),
-        Field("recipe", NAME, "`package.module:function` or `file.py:function`", required=True),
+        Field("recipe", NAME, "`package.module:function` or `file.py:function`", nullable=True),
+        Field("shell", NAME, "a launch script, started as it is", nullable=True),
+        Field("command", NAME, "a command line that starts a server at `$PORT`", nullable=True),
     ),
+    (Rule(STARTS, "Exactly one of `recipe`, `shell` and `command` is given.", _one_start),),
 )
 WAIVER = Table(
     "a waiver",
@@ -178,6 +195,7 @@ SETTINGS = Table(
             "US dollars per GPU-hour, by GPU or runner",
             nullable=True,
         ),
+        Field("price-sheet", NAME, "file of a versioned price sheet, read before `prices`", nullable=True),
     ),
 )
 
@@ -205,14 +223,17 @@ def from_document(document: Document) -> Settings:
         ),
         models=MappingProxyType({name: folder / item for name, item in (raw.get("models") or {}).items()}),
         recipes=tuple(
-            RecipeOverride(item["cells"], item["recipe"], where)
+            RecipeOverride(item["cells"], item[kind], where, kind)
             for item, where in zip(raw.get("recipes") or (), document.places(("recipes",)), strict=True)
+            for kind in STARTS
+            if item.get(kind) is not None
         ),
         waivers=tuple(
             Waiver(item["rule"], item["cells"], item["reason"], _sure_date(item["until"]), where)
             for item, where in zip(raw.get("waivers") or (), document.places(("waivers",)), strict=True)
         ),
         prices=MappingProxyType({name: float(item) for name, item in (raw.get("prices") or {}).items()}),
+        price_sheet=folder / raw["price-sheet"] if raw.get("price-sheet") else None,
         file=document.file,
     )
 

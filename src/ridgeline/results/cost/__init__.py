@@ -4,7 +4,7 @@ In: a point (with power measures where there was a log) and a price sheet. Out: 
 numbers it was made of. No price is built in: prices are somebody's, and the sheet says whose.
 """
 
-from ridgeline.results.cost.efficiency import Derived, efficiency, priced
+from ridgeline.results.cost.efficiency import Derived, efficiency, priced, told
 from ridgeline.results.cost.prices import PriceSheet, TokenPrices, load_prices
 
-__all__ = ["Derived", "PriceSheet", "TokenPrices", "efficiency", "load_prices", "priced"]
+__all__ = ["Derived", "PriceSheet", "TokenPrices", "efficiency", "load_prices", "priced", "told"]

@@ -6,7 +6,7 @@ formulas of the register; a missing input makes a missing value that names it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ridgeline.core.point import Measure, Point
@@ -89,9 +89,29 @@ def _derived(metric: str, value: float | None, why: str, inputs: Mapping[str, fl
 
 
 def priced(point: Point, sheet: PriceSheet | None) -> Point:
-    """The point with its measures of cost and energy, and the price sheet named among its facts."""
-    measures = {name: item.measure for name, item in efficiency(point, sheet).items()}
-    named = (
-        {"price_sheet": {"name": sheet.name, "valid_from": sheet.valid_from, "digest": sheet.digest}} if sheet else {}
-    )
-    return replace(point, measures={**point.measures, **measures}, facts={**point.facts, **named})
+    """The point with its measures of cost and energy; its facts name the price sheet and the prices that were used."""
+    found = efficiency(point, sheet)
+    facts = dict(point.facts)
+    if sheet is not None:
+        used = {name: value for item in found.values() for name, value in item.inputs.items() if "price" in name}
+        facts["price_sheet"] = {**sheet.named, "prices": {name: used[name] for name in sorted(used)}}
+    measures = {name: item.measure for name, item in found.items()}
+    return replace(point, measures={**point.measures, **measures}, facts=facts)
+
+
+def told(measure: str, points: Iterable[Point]) -> list[str]:
+    """How a measure of cost came about, one line a price sheet and set of prices: formula, sheet, prices."""
+    about = METRICS.get(measure.partition(".")[0])
+    if about is None or about.family != "cost":
+        return []
+    lines = [f"{measure} = {about.formula}"]
+    for point in points:
+        sheet = point.facts.get("price_sheet")
+        if isinstance(sheet, Mapping):
+            known = {name: value for name, value in sheet["prices"].items() if value is not None}
+            prices = ", ".join(f"{name} {value:g} USD" for name, value in known.items()) or "none for it"
+            since = f", valid from {sheet['valid_from']}" if sheet["valid_from"] else ""
+            line = f"   {point.facts.get('hardware')}: {prices} ({sheet['name']}{since}, {sheet['digest'][:8]})"
+            if line not in lines:
+                lines.append(line)
+    return lines

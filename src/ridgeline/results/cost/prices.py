@@ -44,11 +44,22 @@ class PriceSheet:
     tokens: Mapping[str, TokenPrices]
     digest: str = ""
 
+    @property
+    def named(self) -> dict[str, str]:
+        """What points say of it."""
+        return {"name": self.name, "valid_from": self.valid_from, "source": self.source, "digest": self.digest}
+
     def gpu_hour(self, hardware: str) -> float | None:
         """Price of a GPU-hour: by the full name (`h200-dgxc`), else by the longest name it begins with."""
         low = hardware.lower()
         fitting = [name for name in self.gpu_hours if low == name or low.startswith(f"{name}-")]
         return self.gpu_hours[max(fitting, key=len)] if fitting else None
+
+
+def of_gpu_hours(name: str, prices: Mapping[str, float]) -> PriceSheet:
+    """A sheet of nothing but GPU-hours, as settings may hold them: undated, and no tokens have a price."""
+    hours = {gpu.lower(): price for gpu, price in prices.items()}
+    return PriceSheet(name, "", "settings", hours, {}, digest({"gpu_hours": hours}))
 
 
 def load_prices(path: Path) -> PriceSheet:
