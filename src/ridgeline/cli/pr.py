@@ -261,22 +261,23 @@ def reuse(
 def artifacts(
     folder: Annotated[Path, typer.Argument(help="One folder per artifact of a run.")],
     prune: Annotated[
-        bool, typer.Option("--prune", help="Remove files that a repeated evaluation made obsolete.")
+        bool,
+        typer.Option("--prune", help="Remove what a repeated evaluation made obsolete, and rewrite what tells of it."),
     ] = False,
     as_json: Json = False,
 ) -> int:
     """Check a run's downloaded artifacts before they are reused. Exit 1 names every duplicate, gap and difference."""
-    from ridgeline.publish.reuse.artifacts import validate
+    from ridgeline.publish.reuse import artifacts as artifacts_
 
-    report = validate(folder)
+    report = artifacts_.validate(folder)
     if prune:
-        for path in report.superseded:
-            path.unlink()
+        artifacts_.prune(report)
     if as_json:
         answer = {
             "ok": not report.problems,
             "problems": [str(problem) for problem in report.problems],
-            "superseded": [str(path) for path in report.superseded],
+            "removed": [str(path) for path in report.removed],
+            "rewritten": [str(path) for path in report.rewritten],
             "counts": dict(report.counts),
         }
         sys.stdout.write(json.dumps(answer, indent=1) + "\n")
