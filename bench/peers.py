@@ -10,8 +10,8 @@ Statistics are taken from `profile_export_aiperf.json`, which all three write.
 
 The second table explains what is left: request by request the client's stamps against those of the server's log, on
 the same clock. A TTFT is the server's own time, plus what the client waited after its start stamp until the server saw
-the first byte, plus what it waited after the server sent the first token until it stamped it. Rates of a closed loop part
-by how long a stream rests between an answer and the next request (the end of the phase, which all three count, too).
+the first byte, plus what it waited after the server sent the first token until it stamped it. Rates of a closed loop
+part by how long a stream rests between an answer and the next request (the end of the phase counts, too).
 """
 
 from __future__ import annotations
