@@ -21,9 +21,10 @@ def store(run: RunFolder, concurrency: int, x: float, y: float | None, **changes
     cell = Cell(BENCHMARK, Scenario("fixed-seq-len", 1024, 1024), Arm(topology=Topology(tp=2)), concurrency)
     source = changes.pop("source", Source.MEASURED)
     assert isinstance(source, Source)
-    key = f"{concurrency:02x}" * 32
+    id = str(changes.pop("id", f"{f'{concurrency:02x}' * 32}.1"))
+    key = id.partition(".")[0]
     point = Point(
-        id=f"{key}.1",
+        id=id,
         run_key=key,
         cell_fingerprint=cell.fingerprint,
         name=cell.name,
@@ -32,7 +33,7 @@ def store(run: RunFolder, concurrency: int, x: float, y: float | None, **changes
         source=source,
         concurrency=concurrency,
         gpus=2,
-        facts={"scenario": "fixed-seq-len"},
+        facts={"scenario": "fixed-seq-len", "hardware": "h200"},
         measures={
             "interactivity.p50": Measure(x, "tok/s/user", 100),
             "throughput_per_gpu.total": Measure(y, "tok/s/GPU", reason=None if y is not None else "no usage"),
@@ -103,6 +104,70 @@ def test_exit_codes(tmp_path: Path, run: RunFolder, capsys: pytest.CaptureFixtur
     RunFolder.create_or_open(empty, RunHeader(name="r", created_at="2026-01-01T00:00:00+00:00")).close()
     assert main(["frontier", str(empty)]) == 1
     assert "no points yet" in capsys.readouterr().out
+
+
+def test_the_store_gives_the_same_frontier_as_the_folder(
+    run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store_of = ["--store", str(tmp_path / "s")]
+    run.close()
+    assert main(["results", "import", str(run.path), *store_of]) == 0
+    capsys.readouterr()
+    answers = []
+    for words in ([str(run.path)], ["r", *store_of], store_of, ["--channel", "local", *store_of]):
+        assert main(["frontier", *words, "--json"]) == 0
+        data = json.loads(capsys.readouterr().out)
+        answers.append([(knot["x"], knot["y"]) for knot in data["series"][0]["frontier"]])
+    assert answers == [[(60, 50), (80, 30), (100, 10)]] * 4
+    assert main(["frontier", "--where", "line=nothing", *store_of]) == 1
+    assert "no points yet" in capsys.readouterr().out
+    assert main(["frontier", "--where", "colour=red", *store_of]) == 2
+    assert "is not a filter" in capsys.readouterr().err
+    assert main(["frontier", "--channel", "published", *store_of]) == 1
+    assert main(["frontier", "r", "--channel", "local", *store_of]) == 2
+
+
+def test_repeats_are_one_point_with_their_range(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with RunFolder.create_or_open(tmp_path / "run", RunHeader(name="r", created_at="2026-01-01T00:00:00Z")) as folder:
+        for repeat, y in enumerate((10.0, 12.0, 14.0), 1):
+            store(folder, 1, 100, y, id=f"{repeat}" * 64 + ".1", provenance={"repeat": repeat})
+        store(folder, 2, 99, 13.0)
+    assert main(["frontier", str(tmp_path / "run"), "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    (series,) = data["series"]
+    assert [(knot["x"], knot["y"]) for knot in series["frontier"]] == [(99, 13), (100, 12)], (
+        "the mean, not the luckiest"
+    )
+    assert sorted(point["repeats"] for point in data["points"].values()) == [1, 3]
+    assert main(["frontier", str(tmp_path / "run")]) == 0
+    assert (
+        "mean of 3 repeats: interactivity.p50 100 to 100, throughput_per_gpu.total 10 to 14" in capsys.readouterr().out
+    )
+    assert main(["frontier", str(tmp_path / "run"), "--repeats", "--json"]) == 0
+    (series,) = json.loads(capsys.readouterr().out)["series"]
+    assert [(knot["x"], knot["y"]) for knot in series["frontier"]] == [(100, 14)]
+
+
+def test_area_and_cost(run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["frontier", str(run.path), "--reference", "0,0", "--json"]) == 0
+    area = json.loads(capsys.readouterr().out)["hypervolume"]
+    assert area == {"reference": [0.0, 0.0], "series": {"tiny/measured": 60 * 50 + 20 * 30 + 20 * 10}}
+    assert main(["frontier", str(run.path), "--reference", "nonsense"]) == 2
+    assert "not two numbers" in capsys.readouterr().err
+    sheet = tmp_path / "prices.yaml"
+    sheet.write_text(
+        "format: ridgeline.prices\nversion: 1\nname: example\nvalid_from: 2026-01-31\nsource: made up\n"
+        "gpu_hours: {h200: 2.0}\n"
+    )
+    arguments = ["frontier", str(run.path), "--metric", "tokens_per_dollar.total"]
+    assert main([*arguments, "--prices", str(sheet), "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [knot["y"] for knot in data["series"][0]["frontier"]] == [3600 * rate / 2 for rate in (50, 30, 10)]
+    assert next(iter(data["points"].values()))["price_sheet"]["prices"]["price of a GPU-hour"] == 2.0
+    assert main([*arguments, "--prices", str(sheet)]) == 0
+    assert "h200: price of a GPU-hour 2 USD (example, valid from 2026-01-31" in capsys.readouterr().out
+    assert main(arguments) == 1
+    assert "no tokens_per_dollar.total" in capsys.readouterr().out
 
 
 def test_a_plot_has_its_corners_where_they_belong() -> None:

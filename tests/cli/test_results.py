@@ -98,16 +98,16 @@ def test_compare_and_its_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     slow = make_run(tmp_path / "slow", decode_ms=30, node="n2")
     assert run("compare", before, same, "--gate") == 0
     text = capsys.readouterr().out
-    assert (
-        text.startswith("same: 3 same")
-        and "one run each; stored noise model" in text
-        and "runs 1+1, n 30, n 30" in text
-    )
+    assert text.startswith("same: 3 same") and "one run each; stored noise model" in text
+    rows = [line.split() for line in text.splitlines() if " itl.p50 " in line and "[1]" in line]
+    assert len(rows) == 3 and all({"1+1", "30+30", "[1]"} <= set(row) for row in rows), "n and origin of every figure"
     assert run("compare", before, slow) == 0, "without --gate the answer is only told"
     capsys.readouterr()
     assert run("compare", before, slow, "--gate") == 1
     text = capsys.readouterr().out
-    assert text.startswith("worse: ") and "node: node: n1 -> n2" in text
+    assert text.startswith("worse: ") and ["node", "node", "n1", "n2", "3", "of", "3"] in [
+        line.split() for line in text.splitlines()
+    ]
     assert "nodes differ (n1 and n2)" in text and "cheapest cells to run again" in text
     assert run("compare", slow, before, "--gate", "--json") == 0
     answer = read(capsys)
@@ -145,3 +145,47 @@ def test_what_cannot_be_imported_says_why(tmp_path: Path, capsys: pytest.Capture
     assert "not name=value: gpus" in capsys.readouterr().err
     assert run("results", "import", tmp_path / "x.json", "--channel", "prod", *store) == 2
     assert "no channel is called `prod`" in capsys.readouterr().err
+
+
+PRICES = """\
+format: ridgeline.prices
+version: 1
+name: example
+valid_from: 2026-01-31
+source: made up for a test
+gpu_hours: {h200: 2.0}
+tokens:
+  tiny: {input: 1.0, cached_input: 0.1, output: 4.0}
+"""
+
+
+def test_prices_reach_comparison_export_and_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import csv
+    import io
+
+    before, slow = make_run(tmp_path / "before"), make_run(tmp_path / "slow", decode_ms=30)
+    sheet, settings = tmp_path / "prices.yaml", tmp_path / "ridgeline.yaml"
+    sheet.write_text(PRICES)
+    settings.write_text("price-sheet: prices.yaml\n")
+    measure = ("--measure", "tokens_per_dollar.output")
+    assert run("compare", before, slow, *measure, "--prices", sheet) == 0
+    text = capsys.readouterr().out
+    assert "tokens_per_dollar.output = 3600 x throughput_per_gpu / price of a GPU-hour" in text
+    assert "h200: price of a GPU-hour 2 USD (example, valid from 2026-01-31" in text
+    assert run("compare", before, slow, *measure, "--settings", settings) == 0
+    assert capsys.readouterr().out == text, "the settings may name the sheet"
+    settings.write_text("prices: {h200: 4}\n")
+    assert run("compare", before, slow, *measure, "--settings", settings) == 0
+    assert "price of a GPU-hour 4 USD (ridgeline.yaml" in capsys.readouterr().out
+    assert run("compare", before, slow, *measure) == 0
+    assert "withheld or not measured" in capsys.readouterr().out, "without prices there is nothing to compare"
+    store = tmp_path / "s"
+    assert run("results", "import", before, "--store", store) == 0
+    capsys.readouterr()
+    assert run("results", "export", "--store", store, "--prices", sheet) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    for row in rows:
+        rate = float(row["throughput_per_gpu.output (tok/s/GPU)"])
+        assert float(row["tokens_per_dollar.output (tok/USD)"]) == pytest.approx(3600 * rate / 2.0)
+        assert row["price of a GPU-hour (USD)"] == "2.0" and row["price sheet"].startswith("example ")
+    assert run("compare", before, slow, *measure, "--prices", tmp_path / "none.yaml") == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ridgeline.cli.prices import PricesOption, SettingsOption, chosen_prices
 from ridgeline.cli.stores import DATA_HELP, STORE_HELP, side
+from ridgeline.cli.table import table
 from ridgeline.cli.typed import run_app
 
 if TYPE_CHECKING:
@@ -39,6 +42,8 @@ def compare(
     across_sources: Annotated[
         bool, typer.Option("--across-sources", help="Compare measured with predicted or emulated points, labelled.")
     ] = False,
+    prices: PricesOption = None,
+    settings: SettingsOption = None,
     store: Annotated[str | None, typer.Option("--store", metavar="STORE", help=STORE_HELP)] = None,
     data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help=DATA_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
@@ -47,14 +52,16 @@ def compare(
     from ridgeline.core.errors import InputError
     from ridgeline.results.compare import MEASURES
     from ridgeline.results.compare import compare as compare_sides
+    from ridgeline.results.cost import priced
 
+    sheet = chosen_prices(prices, settings)
     sides = []
     for text in (a, b):
         found = side(text, store, data)
         chosen = tuple(point for point in found.points if fnmatchcase(point.name, cells))
         if not chosen:
             raise InputError(f"{text} has no points" + (f" that match `{cells}`" if cells != "*" else ""))
-        sides.append(replace(found, points=chosen))
+        sides.append(replace(found, points=tuple(priced(point, sheet) for point in chosen) if sheet else chosen))
     answer = compare_sides(sides[0], sides[1], tuple(measures or MEASURES), mix_sources=across_sources)
     if as_json:
         sys.stdout.write(
@@ -71,67 +78,119 @@ def as_text(answer: Comparison) -> list[str]:
     lines += [f"A  {answer.a}", f"B  {answer.b}"]
     if len(answer.sources) > 1:
         lines.append(f"sources: {', '.join(answer.sources)}; differences between them are not changes of the software")
-    lines.append("")
-    for point in answer.points:
-        source = f"  [{point.pair.source}]" if len(answer.sources) > 1 else ""
-        lines.append(f"{point.verdict:<8} {point.pair.name}{source}")
-        if point.pair.lost is not None:
-            lines.append(f"           {point.reason}")
-        for item in point.differences:
-            lines.append(f"           {_difference(item)}")
-            if item.estimate is not None:
-                lines += [f"             {note}" for note in item.estimate.notes]
-    lines += _shifts(answer)
-    origins = list(
-        dict.fromkeys(d.estimate.source for p in answer.points for d in p.differences if d.estimate is not None)
-    )
-    lines += ["", "intervals (95 %) come from", *(f"   {origin}" for origin in origins)] if origins else []
+    origins = _numbered(answer)
+    lines += ["", *_points(answer, origins), *_shifts(answer)]
+    if origins:
+        lines += ["", "where the 95 % intervals come from"]
+        lines += [f"   [{number}] {origin}" for origin, number in origins.items()]
     lines += [f"{answer.looks} looks; equal runs are called different in at most 5 % of comparisons"]
+    lines += [line for measure in _measures(answer) for line in _costs(answer, measure)]
+    rows: list[tuple[str, ...]]
     if answer.changes:
-        lines += ["", "what changed, likeliest reasons first"]
-        lines += [
-            f"   {c.kind}: {c.name}: {_shown(c.before)} -> {_shown(c.after)}  ({c.points} of {c.of} points)"
-            for c in answer.changes
-        ]
+        rows = [("kind", "what", "A", "B", "points")]
+        for change in answer.changes:
+            touched = f"{change.points} of {change.of}"
+            rows.append((change.kind, change.name, _shown(change.before), _shown(change.after), touched))
+        lines += ["", "what changed, likeliest reasons first", *table(rows, 3)]
     if answer.again:
-        lines += ["", "cheapest cells to run again"]
+        rows = [("cell", "repeats a side", "GPU-hours", "why")]
         for cell in answer.again:
-            cost = "cost not known" if cell.gpu_seconds is None else f"{cell.gpu_seconds / 3600:.3g} GPU-hours"
-            lines.append(f"   {cell.name}: {cell.repeats} more on each side, {cost}: {cell.why}")
+            cost = "not known" if cell.gpu_seconds is None else f"{cell.gpu_seconds / 3600:.3g}"
+            rows.append((cell.name, str(cell.repeats), cost, cell.why))
+        lines += ["", "cheapest cells to run again", *table(rows, 3)]
     if answer.alone:
-        lines += ["", "not matched"]
-        lines += [f"   only in {item.side}: {item.name}: {item.reason}" for item in answer.alone]
+        rows = [("only in", "cell", "why"), *((item.side, item.name, item.reason) for item in answer.alone)]
+        lines += ["", "not matched", *table(rows, 3)]
     return lines
 
 
-def _difference(item: Difference) -> str:
-    if item.estimate is None:
-        return f"{item.measure}: {item.judged.reason}"
+def _numbered(answer: Comparison) -> dict[str, int]:
+    """Where intervals come from -> the number by which the rows name it."""
+    found: dict[str, int] = {}
+    for point in answer.points:
+        for item in point.differences:
+            if item.estimate is not None:
+                found.setdefault(item.estimate.source, len(found) + 1)
+    return found
+
+
+def _points(answer: Comparison, origins: dict[str, int]) -> list[str]:
+    """A table of every measure of every pair, with notes below the pair they belong to."""
+    head = ("", "measure", "A", "B", "unit", "change", "95 % interval", "repeats", "n", "from", "because")
+    rows: list[tuple[str, ...]] = [head]
+    after: dict[int, list[str]] = {}
+    for point in answer.points:
+        source = f"  [{point.pair.source}]" if len(answer.sources) > 1 else ""
+        after.setdefault(len(rows) - 1, []).append(f"{point.verdict}  {point.pair.name}{source}")
+        if point.pair.lost is not None:
+            after[len(rows) - 1].append(f"   {point.reason}")
+        for item in point.differences:
+            if item.estimate is None:
+                rows.append(("  -", item.measure, "", "", item.unit, "", "", "", "", "", item.judged.reason))
+            else:
+                rows.append(_row(item, origins))
+        notes = dict.fromkeys(note for item in point.differences if item.estimate for note in item.estimate.notes)
+        after.setdefault(len(rows) - 1, []).extend(f"      {note}" for note in notes)
+    lines = []
+    for number, line in enumerate(table(rows)):
+        lines += [line, *after.get(number, ())]
+    return lines
+
+
+def _row(item: Difference, origins: dict[str, int]) -> tuple[str, ...]:
     e = item.estimate
+    assert e is not None
     bounds = e.interval()
-    interval = f" [{bounds[0]:+.1%}, {bounds[1]:+.1%}]" if bounds else " [no interval]"
-    samples = ", ".join("n not told" if n is None else f"n {n}" for n in e.samples)
     arrow = "" if e.change == 0 else (" ▲" if (e.change > 0) == (item.better == "higher") else " ▼")
     return (
-        f"{item.judged.verdict:<8} {item.measure} {e.a:.4g} -> {e.b:.4g} {item.unit}  {e.change:+.1%}{arrow}{interval}"
-        f"  runs {e.runs[0]}+{e.runs[1]}, {samples}; {item.judged.reason}"
+        f"  {item.judged.verdict}",
+        item.measure,
+        f"{e.a:.4g}",
+        f"{e.b:.4g}",
+        item.unit,
+        f"{e.change:+.1%}{arrow}",
+        f"{bounds[0]:+.1%} to {bounds[1]:+.1%}" if bounds else "none",
+        f"{e.runs[0]}+{e.runs[1]}",
+        "+".join("?" if n is None else str(n) for n in e.samples),
+        f"[{origins[e.source]}]",
+        item.judged.reason,
     )
+
+
+def _measures(answer: Comparison) -> list[str]:
+    return list(dict.fromkeys(item.measure for point in answer.points for item in point.differences))
+
+
+def _costs(answer: Comparison, measure: str) -> list[str]:
+    from ridgeline.results.cost import told
+
+    return told(measure, [point for item in answer.points for point in (*item.pair.a, *item.pair.b)])
 
 
 def _shifts(answer: Comparison) -> list[str]:
     if not answer.shifts:
         return []
-    lines = ["", "all points together"]
+    rows = [("", "measure", "change", "95 % interval", "points")]
     for shift in answer.shifts:
         low, high = shift.interval
-        bounds = f"{shift.change:+.1%} [{low:+.1%}, {high:+.1%}]"
-        lines.append(f"   {shift.verdict:<8} {shift.measure} {bounds} over {shift.points} points")
-    return lines
+        rows.append(
+            (f"  {shift.verdict}", shift.measure, f"{shift.change:+.1%}", f"{low:+.1%} to {high:+.1%}",
+             str(shift.points))
+        )  # fmt: skip
+    return ["", "all points together", *table(rows)]
 
 
 def _shown(value: object) -> str:
-    text = "not told" if value is None else str(value)
-    return text if len(text) <= 90 else text[:87] + "..."
+    """A value of the provenance as a reader would write it, cut where it is long."""
+    if value is None:
+        return "not told"
+    if isinstance(value, Mapping):
+        text = ", ".join(f"{name} {_shown(item)}" for name, item in value.items())
+    elif isinstance(value, (list, tuple)):
+        text = " | ".join(map(_shown, value))
+    else:
+        text = str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def run(argv: list[str]) -> int:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ridgeline.cli.prices import PricesOption, SettingsOption, chosen_prices
 from ridgeline.cli.stores import DATA_HELP, STORE_HELP, open_store, told
+from ridgeline.cli.table import table
 from ridgeline.cli.typed import run_app
 
 if TYPE_CHECKING:
@@ -160,6 +162,8 @@ def export(
         list[str] | None, typer.Option("--measure", metavar="MEASURE", help="Columns of the CSV. (default: all)")
     ] = None,
     channel: Annotated[str | None, typer.Option(metavar="CHANNEL", help="Latest points of this channel.")] = None,
+    prices: PricesOption = None,
+    settings: SettingsOption = None,
     store: StoreOption = None,
     data: DataOption = None,
 ) -> int:
@@ -174,6 +178,11 @@ def export(
                 )
             return _rows(opened, run, out)
         points = opened.points(run=run, channel=channel)
+    sheet = chosen_prices(prices, settings)
+    if sheet is not None:
+        from ridgeline.results.cost import priced
+
+        points = tuple(priced(point, sheet) for point in points)
     if form is As.CSV:
         from ridgeline.results.export.table import to_csv
 
@@ -286,9 +295,8 @@ def _number(point: Point, measure: str) -> str:
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> None:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        _out("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+    for line in table(rows):
+        _out(line)
 
 
 def _json(value: Any) -> None:

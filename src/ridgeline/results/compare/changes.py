@@ -30,7 +30,17 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
 _RECIPE = re.compile(r"(^|\.)(argv|env)\.")
 KINDS = (*(kind for kind, _ in _KINDS), "other")
 _NOISE = re.compile(r"(^|\.)(ready_s|containment|content|repeat|started|finished|pid|ports?)(\.|$)")
-_FACTS = ("image", "model", "recipe_fingerprint", "speed", "prompt_mode", "slo", "dataset", "cpu_dram_gb")
+_FACTS = (
+    "image",
+    "model",
+    "recipe_fingerprint",
+    "speed",
+    "prompt_mode",
+    "slo",
+    "dataset",
+    "cpu_dram_gb",
+    "price_sheet",
+)
 
 
 class Change(NamedTuple):

@@ -51,7 +51,7 @@ _MODEL = {
 }
 _FAMILIES = {
     "throughput": ("throughput", "throughput_per_gpu", "throughput_steady", "throughput_per_gpu_steady", "request_rate",
-                   "tokens_per_dollar", "tokens_per_joule"),
+                   "tokens_per_dollar", "dollars_per_million", "tokens_per_joule"),
     "itl": ("itl", "tpot", "interactivity"),
     "ttft": ("ttft", "ttfb", "ttft_visible"),
 }  # fmt: skip

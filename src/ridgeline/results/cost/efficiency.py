@@ -44,11 +44,12 @@ def efficiency(point: Point, sheet: PriceSheet | None) -> dict[str, Derived]:
         per_gpu = rate.value if rate else None
         inputs = {f"throughput_per_gpu.{part}": per_gpu, "price of a GPU-hour": price}
         why = no_price if price is None else (rate.reason if rate and rate.reason else "no throughput")
+        n = rate.n if rate else None
         known = per_gpu is not None and per_gpu > 0 and price is not None
         tokens = SECONDS_AN_HOUR * per_gpu / price if known and per_gpu and price else None
-        found[f"tokens_per_dollar.{part}"] = _derived("tokens_per_dollar", tokens, why, inputs)
+        found[f"tokens_per_dollar.{part}"] = _derived("tokens_per_dollar", tokens, why, inputs, n)
         found[f"dollars_per_million.{part}"] = _derived(
-            "dollars_per_million", MILLION / tokens if tokens else None, why, inputs
+            "dollars_per_million", MILLION / tokens if tokens else None, why, inputs, n
         )
     found["revenue_per_gpu_hour"] = _revenue(point, sheet)
     return found
@@ -82,9 +83,12 @@ def _revenue(point: Point, sheet: PriceSheet | None) -> Derived:
     return _derived("revenue_per_gpu_hour", None, why, inputs)
 
 
-def _derived(metric: str, value: float | None, why: str, inputs: Mapping[str, float | None]) -> Derived:
+def _derived(
+    metric: str, value: float | None, why: str, inputs: Mapping[str, float | None], n: int | None = None
+) -> Derived:
+    """`n`: samples behind the rate that it follows from."""
     about = METRICS[metric]
-    measure = Measure(value, about.unit, None, None if value is not None else why)
+    measure = Measure(value, about.unit, n, None if value is not None else why)
     return Derived(measure, about.formula, dict(inputs))
 
 
@@ -108,7 +112,7 @@ def told(measure: str, points: Iterable[Point]) -> list[str]:
     for point in points:
         sheet = point.facts.get("price_sheet")
         if isinstance(sheet, Mapping):
-            known = {name: value for name, value in sheet["prices"].items() if value is not None}
+            known = {n: value for n, value in sheet["prices"].items() if value is not None and n in about.formula}
             prices = ", ".join(f"{name} {value:g} USD" for name, value in known.items()) or "none for it"
             since = f", valid from {sheet['valid_from']}" if sheet["valid_from"] else ""
             line = f"   {point.facts.get('hardware')}: {prices} ({sheet['name']}{since}, {sheet['digest'][:8]})"

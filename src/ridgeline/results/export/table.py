@@ -26,28 +26,30 @@ _HEAD = (
 def to_csv(points: Iterable[Point], measures: Sequence[str] | None = None) -> str:
     """CSV text with a header. `measures`: columns in this order; None takes every measure of any point, sorted.
 
-    A column is headed `measure (unit)`; a missing value is an empty cell, its reason is in the point.
+    A column is headed `measure (unit)`; a missing value is an empty cell, its reason is in the point. Points that were
+    priced have their price sheet and its prices in columns of their own.
     """
     listed = list(points)
     units = {name: measure.unit for point in listed for name, measure in point.measures.items()}
     names = sorted(units) if measures is None else list(measures)
+    sheets = [point.facts.get("price_sheet") or {} for point in listed]
+    prices = sorted({name for sheet in sheets for name in sheet.get("prices", ())})
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*_HEAD, *(f"{name} ({units[name]})" if name in units else name for name in names)])
-    for point in listed:
-        values = [point.value(name) for name in names]
-        facts = [
-            point.name,
-            point.line,
-            point.series,
-            point.source,
-            point.concurrency,
-            point.gpus,
-            point.validity,
-            "; ".join(point.reasons),
-            " ".join(caution.code for caution in point.cautions),
-            point.measured_at or "",
-            point.id,
-        ]
-        writer.writerow([*facts, *("" if value is None else repr(value) for value in values)])
+    costs = ["price sheet", *(f"{name} (USD)" for name in prices)] if prices else []
+    writer.writerow([*_HEAD, *costs, *(f"{name} ({units[name]})" if name in units else name for name in names)])
+    for point, sheet in zip(listed, sheets, strict=True):
+        told = {name: getattr(point, name) for name in _HEAD}
+        told |= {
+            "reasons": "; ".join(point.reasons),
+            "cautions": " ".join(caution.code for caution in point.cautions),
+            "measured_at": point.measured_at or "",
+        }
+        paid = [f"{sheet['name']} {sheet['digest'][:8]}" if sheet else ""] if prices else []
+        paid += [_text(sheet.get("prices", {}).get(name)) for name in prices]
+        writer.writerow([*told.values(), *paid, *(_text(point.value(name)) for name in names)])
     return out.getvalue()
+
+
+def _text(value: float | None) -> str:
+    return "" if value is None else repr(value)
