@@ -73,7 +73,7 @@ def replay(
         float | None, option(LOAD, "measured window, simulated seconds (3600 on lanes of a trace, else none)")
     ] = None,
     warmup: Annotated[
-        int | None, option(LOAD, "warm-up requests a lane (10 for a trace, 0: primers only; else 1)")
+        int | None, option(LOAD, "warm-up requests a lane (10 for a trace, 0: primers only, as aiperf-0.13; else 1)")
     ] = None,
     grace: Annotated[float, option(LOAD, "patience for requests in flight at the end, seconds")] = 30.0,
     profile: Annotated[str, option(LOAD, "rules of the replay: agentx or aiperf-0.13")] = "agentx",

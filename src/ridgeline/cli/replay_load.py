@@ -33,7 +33,7 @@ from ridgeline.trace.session import Session
 from ridgeline.trace.synth import fixed_sessions
 
 DURATION_S = 3600.0  # of an agentic window
-WARMUP = 10  # agentic warm-up requests a lane
+WARMUP = {"agentx": 10}  # agentic warm-up requests a lane after the primers; AIPerf 0.13 cannot count them
 POOL = 20_000  # requests of fixed length to deal from when only the time bounds them
 LEAST_PER_LANE = 5  # measured requests a lane: fewer measure the ramp-up
 
@@ -99,7 +99,7 @@ def choose_load(options: LoadOptions) -> Load:
         profile=options.profile,
         duration_ns=nanoseconds(DURATION_S if options.duration is None else options.duration),
         grace_ns=nanoseconds(options.grace),
-        warmup_requests_per_lane=WARMUP if options.warmup is None else options.warmup,
+        warmup_requests_per_lane=WARMUP.get(options.profile, 0) if options.warmup is None else options.warmup,
         max_requests=options.requests,
     )
     pacer = AgentPacer(corpus.sessions, agentic)

@@ -71,6 +71,28 @@ def test_a_turn_that_is_held_does_not_hide_a_far_timer_from_the_system_cap() -> 
     assert (run.at("t::fa:000:0"), run.at("t:1")) == (10.4, 10.8)
 
 
+@pytest.mark.parametrize(("profile", "child", "root"), [("agentx", 10.4, 20.8), ("aiperf-0.13", 30.4, 10.4)])
+def test_the_old_profile_cannot_move_the_delayed_start_of_a_child(profile: str, child: float, root: float) -> None:
+    """There it sleeps on a timer of its own, which the guard does not see: the root's is cut, the child's is not."""
+    session = Session(
+        id="t",
+        conversations=(stream("t", (0, 60.4), more={0: {"spawns": (0,)}}), stream("t::sa:a", (30.4,), branch=0)),
+        branches=(Branch(id="0", children=(1,), spawn_turn=0, join_turn=None, start_ns=nanoseconds(0.4)),),
+    )
+    run = drive(AgentPacer([session], capped(max_trees=1, profile=profile)))
+    assert (run.at("t::sa:a:0"), run.at("t:1")) == (pytest.approx(child), pytest.approx(root))
+
+
+def test_a_sleeping_child_is_cut_off_with_the_window() -> None:
+    session = Session(
+        id="t",
+        conversations=(stream("t", (0,), more={0: {"spawns": (0,)}}), stream("t::sa:a", (90.4,), branch=0)),
+        branches=(Branch(id="0", children=(1,), spawn_turn=0, join_turn=None, start_ns=nanoseconds(0.4)),),
+    )
+    run = drive(AgentPacer([session], settings(profile="aiperf-0.13", duration_ns=50 * SECOND)))
+    assert run.names() == ["t:0"] and run.finished_at == 50
+
+
 def busy_neighbour(*sessions: Session, **changes: object) -> AgentPacer:
     """The sessions beside a lane that keeps the system busy, with a tree cap of 300 s and no system cap to speak of."""
     neighbour = line("busy", *[40 * k for k in range(40)])

@@ -21,7 +21,7 @@ from ridgeline.trace.pacing.idle import SystemGuard, TreeWatchdog
 from ridgeline.trace.pacing.lanes import Lanes
 from ridgeline.trace.pacing.ledger import CANCEL_PATIENCE_NS, Ledger
 from ridgeline.trace.pacing.settings import PacingSettings
-from ridgeline.trace.pacing.timers import Timers
+from ridgeline.trace.pacing.timers import Due, Timers
 from ridgeline.trace.pacing.tree import State, Stream
 from ridgeline.trace.pacing.warmup import Quota, primers
 from ridgeline.trace.session import Session
@@ -52,6 +52,7 @@ class AgentPacer:
         self._rules = settings.rules
         self._lanes = Lanes(sessions, settings)
         self._timers: Timers[Stream] = Timers()
+        self._sleepers: Timers[Stream] = Timers()  # out of reach of the idle caps
         self._ledger: Ledger[Stream] = Ledger(
             lanes=settings.concurrency,
             duration_ns=settings.duration_ns,
@@ -61,7 +62,14 @@ class AgentPacer:
         self._guard = SystemGuard(settings.system_idle_cap_ns, self._timers)
         self._watchdog = TreeWatchdog(settings.trace_idle_cap_ns if self._rules.watches_trees else None, self._timers)
         self._quota = Quota(settings)
-        self._flow = Flow(settings, lanes=self._lanes, timers=self._timers, ledger=self._ledger, quota=self._quota)
+        self._flow = Flow(
+            settings,
+            lanes=self._lanes,
+            timers=self._timers,
+            sleepers=self._sleepers,
+            ledger=self._ledger,
+            quota=self._quota,
+        )
         self._pressure_closes_ns: int | None = None
         self._warmup_deadline_ns: int | None = None
 
@@ -85,7 +93,7 @@ class AgentPacer:
         while self._ledger.sending:
             patience_ends = None if self._watchdog.quiet(now_ns) else self._watchdog.next_at()
             limit = now_ns if patience_ends is None else min(now_ns, patience_ends)
-            due = self._timers.take(limit)
+            due = self._take(limit)
             if due is not None:
                 send = self._flow.fire(due.item, due.at_ns, now_ns)
                 if send is not None:
@@ -101,7 +109,7 @@ class AgentPacer:
             return None
         moments = [self._ledger.next_at()]
         if self._ledger.sending:
-            moments += [self._timers.earliest(), self._watchdog.next_at()]
+            moments += [self._timers.earliest(), self._sleepers.earliest(), self._watchdog.next_at()]
             moments += [self._pressure_closes_ns, self._warmup_deadline_ns]
         return min((moment for moment in moments if moment is not None), default=None)
 
@@ -168,8 +176,16 @@ class AgentPacer:
         self._progress(now_ns)
         if self._flow.stage is not Stage.PRESSURE:
             self._guard.check(now_ns)
-        earliest = self._timers.earliest()
-        return earliest is not None and earliest <= now_ns
+        return any(at is not None and at <= now_ns for at in (self._timers.earliest(), self._sleepers.earliest()))
+
+    def _take(self, limit_ns: int) -> Due[Stream] | None:
+        """The earliest timer of either kind that is due."""
+        sleeper = self._sleepers.earliest()
+        if sleeper is not None:
+            timer = self._timers.earliest()
+            if timer is None or sleeper < timer:
+                return self._sleepers.take(limit_ns)
+        return self._timers.take(limit_ns)
 
     def _warmup_is_out(self) -> bool:
         """Whether a warm-up stage has sent all it will send."""
@@ -265,4 +281,5 @@ class AgentPacer:
     def _forget(self) -> None:
         """Nothing will be sent any more."""
         self._timers.clear()
+        self._sleepers.clear()
         self._watchdog.clear()

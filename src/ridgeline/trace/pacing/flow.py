@@ -37,6 +37,7 @@ class Flow:
         *,
         lanes: Lanes,
         timers: Timers[Stream],
+        sleepers: Timers[Stream],
         ledger: Ledger[Stream],
         quota: Quota,
     ) -> None:
@@ -44,6 +45,7 @@ class Flow:
         self._rules = settings.rules
         self._lanes = lanes
         self._timers = timers
+        self._sleepers = sleepers  # starts of children that no idle cap moves
         self._ledger = ledger
         self._quota = quota
         self.stage = Stage.PRIMING
@@ -120,10 +122,11 @@ class Flow:
         for child in tree.spawn(branch):
             self.children_started += 1
             first = child.turns[0].at_ns if child.turns else None
-            self.ready(child, at_ns, max(0, first - base_ns) if first is not None and base_ns is not None else 0)
+            delay_ns = max(0, first - base_ns) if first is not None and base_ns is not None else 0
+            self.ready(child, at_ns, delay_ns, sleeps=delay_ns > 0 and not self._rules.caps_child_starts)
 
-    def ready(self, stream: Stream, at_ns: int, delay_ns: int) -> None:
-        """A stream's next turn is due `delay_ns` after `at_ns`; under pressure at once."""
+    def ready(self, stream: Stream, at_ns: int, delay_ns: int, *, sleeps: bool = False) -> None:
+        """A stream's next turn is due `delay_ns` after `at_ns`; under pressure at once. `sleeps`: no cap moves it."""
         if stream.state is State.ENDED:
             return
         stream.ready_ns, stream.delay_ns = at_ns, delay_ns
@@ -132,9 +135,9 @@ class Flow:
         elif not self._rules.gate_keeps_delay and stream.tree.gated(stream):
             self.hold(stream)
         else:
-            self.schedule(stream, at_ns + delay_ns)
+            self.schedule(stream, at_ns + delay_ns, sleeps=sleeps)
 
-    def schedule(self, stream: Stream, at_ns: int) -> None:
+    def schedule(self, stream: Stream, at_ns: int, *, sleeps: bool = False) -> None:
         """Send its next turn at `at_ns`, unless nothing is sent any more or the lane has had its share of pressure."""
         if not self._ledger.sending:
             return
@@ -142,7 +145,7 @@ class Flow:
             stream.state = State.DEFERRED
             return
         stream.state = State.TIMED
-        self._timers.add(stream.tree.serial, at_ns, stream)
+        (self._sleepers if sleeps else self._timers).add(stream.tree.serial, at_ns, stream)
 
     def hold(self, stream: Stream) -> None:
         """Its next turn waits until an answer releases it."""
@@ -154,7 +157,8 @@ class Flow:
         """A trace whose waits form a ring would keep its lane for good: let the one that has waited longest go."""
         if self.stage is not Stage.PROFILING or tree.in_flight or not tree.held or not self._ledger.sending:
             return
-        if self._timers.earliest_of(tree.serial) is None:
+        serial = tree.serial
+        if self._timers.earliest_of(serial) is None and self._sleepers.earliest_of(serial) is None:
             stream = tree.held.pop(0)
             stream.forced = True
             self.turns_forced += 1

@@ -24,6 +24,7 @@ class Profile:
     keeps_tree_clock: bool  # after warm-up a stream goes back to its place on the tree's clock; else residual delay
     gate_keeps_delay: bool  # a turn that waits for children also waits its own recorded delay
     watches_trees: bool  # the idle cap of a single tree is enforced while running
+    caps_child_starts: bool  # idle caps move the delayed start of a child; else it sleeps on a timer of its own
 
 
 PROFILES = {
@@ -34,6 +35,7 @@ PROFILES = {
         keeps_tree_clock=True,
         gate_keeps_delay=True,
         watches_trees=True,
+        caps_child_starts=True,
     ),
     # AIPerf 0.13.0, scenario inferencex-agentx-mvp.
     "aiperf-0.13": Profile(
@@ -42,6 +44,7 @@ PROFILES = {
         keeps_tree_clock=False,
         gate_keeps_delay=False,
         watches_trees=False,
+        caps_child_starts=False,
     ),
 }
 
