@@ -9,7 +9,7 @@ import pytest
 from ridgeline.core.deployment import Deployment, Item, Service
 from ridgeline.core.errors import EnvironmentFailed, InputError
 from ridgeline.launch.ports import PortLeases
-from ridgeline.launch.render import render_argv, render_files
+from ridgeline.launch.render import Filling, render_argv, render_files
 from ridgeline.launch.supervisor import Supervisor
 
 
@@ -25,13 +25,13 @@ def test_a_range_is_leased_as_a_whole() -> None:
 def test_ports_of_a_range_and_hosts_are_filled_in() -> None:
     service = Service("engine", (Item("{port:ranks+3}"), Item("tcp://{host:store}:{port:store.rpc}")))
     ports = {("engine", "ranks"): 5000, ("store", "rpc"): 7000}
-    assert render_argv(service, ports) == ["5003", "tcp://127.0.0.1:7000"]
+    assert render_argv(service, Filling(ports)) == ["5003", "tcp://127.0.0.1:7000"]
 
 
 def test_files_are_rendered_and_must_stay_in_the_folder() -> None:
     ports = {("store", "rpc"): 7000}
     service = Service("engine", (), files=(("a.json", Item('{"x":"{host:store}:{port:store.rpc}"}')),))
-    assert render_files(service, ports) == {"a.json": '{"x":"127.0.0.1:7000"}'}
+    assert render_files(service, Filling(ports)) == {"a.json": '{"x":"127.0.0.1:7000"}'}
     for name in ("../a", "/a", "", ".."):
         with pytest.raises(InputError, match="plain file name"):
             render_files(Service("engine", (), files=((name, Item("")),)), {})

@@ -13,7 +13,7 @@ from tests.recipes.test_commands import SPACES
 from ridgeline.core.cell import Cell
 from ridgeline.core.deployment import Deployment
 from ridgeline.core.where import Where
-from ridgeline.launch.render import render_argv, render_env, render_files
+from ridgeline.launch.render import Filling, render_argv, render_env, render_files
 from ridgeline.launch.supervisor import start_order
 
 CELLS = [of for cells in SPACES.values() for of in cells]
@@ -36,8 +36,9 @@ def test_every_symbol_has_a_value_and_no_port_is_written_down(of: Cell) -> None:
     for service in deployment.services:
         for item in [*service.argv, *(value for _, value in service.env), *(text for _, text in service.files or ())]:
             assert not re.search(r"(?:localhost|127\.0\.0\.1):\d", item.text), f"a fixed port in {item.text}"
-        argv = render_argv(service, ports)
-        rendered = [*argv, *render_env(service, ports).values(), *render_files(service, ports).values()]
+        filling = Filling(ports)
+        argv = render_argv(service, filling)
+        rendered = [*argv, *render_env(service, filling).values(), *render_files(service, filling).values()]
         assert not [text for text in rendered if re.search(r"\{(port|host)\b", text)]
         for flag, value in pairwise(argv):
             if re.fullmatch(r"--?[\w-]*port", flag):

@@ -18,10 +18,12 @@ from ridgeline.cli.typed import run_app
 from ridgeline.core.cell import Cell
 from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.point import Source
+from ridgeline.recipes.registry import Recipe
 from ridgeline.recipes.settings import RecipeSettings
 from ridgeline.spec.settings import load_settings
 from ridgeline.sweep.deploy import Deploy, Engine
 from ridgeline.sweep.overrides import recipes_with
+from ridgeline.sweep.pinned import pinned
 from ridgeline.sweep.settings import SweepSettings
 from ridgeline.sweep.workload import Workload
 
@@ -67,14 +69,43 @@ def sweep(
     fail_fast: Annotated[bool, typer.Option(help="stop at the first cell that fails")] = False,
     executor: Annotated[str, typer.Option(help="local, or slurm: one job for each engine start")] = "local",
     config: Annotated[Path | None, typer.Option("--settings", help="ridgeline.yaml, for the fleet's options")] = None,
+    shell: Annotated[Path | None, typer.Option(help="launch script that starts every cell's server, as it is")] = None,
+    command: Annotated[str | None, typer.Option(help="command line that starts every cell's server at $PORT")] = None,
+    env: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="with --shell or --command: told to it")
+    ] = None,
     runtime: Annotated[str, typer.Option(help="container runtime: none, docker or enroot")] = "none",
     mount: Annotated[list[Path] | None, typer.Option(help="folder that containers see, e.g. of weights")] = None,
+    adaptive: Annotated[
+        bool, typer.Option(help="pick each next cell from what was measured; stop below noise")
+    ] = False,
+    budget: Annotated[
+        str | None, typer.Option(help="with --adaptive: cells (20), GPU-hours (12h) or a share of all (40%)")
+    ] = None,
+    refine: Annotated[bool, typer.Option(help="with --adaptive: concurrencies between the listed ones, too")] = False,
+    walltime: Annotated[
+        str | None, typer.Option(help="begin no cell that would not end within this time (90m, 4:00:00)")
+    ] = None,
+    pack: Annotated[bool, typer.Option(help="slurm: as many engine starts in a job as its time holds")] = False,
+    eval_task: Annotated[str | None, typer.Option("--eval", help="score this task of lm-eval, too")] = None,
+    eval_include: Annotated[Path | None, typer.Option(help="folder with the task's YAML and questions")] = None,
+    eval_limit: Annotated[int | None, typer.Option(min=1, help="ask so many questions only")] = None,
+    eval_bar: Annotated[float | None, typer.Option(help="least score [by model and task]")] = None,
+    eval_cells: Annotated[str | None, typer.Option(help="score cells that match this glob [by policy]")] = None,
     only_keys: Annotated[Path | None, typer.Option(hidden=True, help="file with run keys")] = None,
     dry_run: Annotated[bool, typer.Option(help="print the commands each cell would start, and stop")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="events as JSON lines on stdout")] = False,
 ) -> int:
     """Run a search space: start engines, replay sessions, measure, store, report. Finished cells are skipped."""
-    chosen = chosen_cells(configs, runner_config, cells)
+    user = load_settings(config)
+    chosen = pinned(chosen_cells(configs, runner_config, cells), user)
+    if refine:
+        chosen = tuple(_refined(chosen))
+    if (budget or refine) and not adaptive:
+        raise InputError([Problem("goes with --adaptive", key="--budget" if budget else "--refine")])
+    if adaptive and executor != "local":
+        hint = "run it with `--executor local` inside an allocation: its next cell depends on the last one"
+        raise InputError([Problem("does not go with --executor slurm", key="--adaptive", hint=hint)])
     kind = _engine(engine)
     emulated = kind == "emulated" or all(cell.benchmark.framework == "emulated" for cell in chosen)
     settings = SweepSettings(
@@ -89,8 +120,14 @@ def sweep(
     )
     workload = Workload(settings, trace or (_shipped_trace() if emulated else None))
     recipe_settings = RecipeSettings(speed=settings.speed, endpoint=_endpoint(prompts))
-    deploy = Deploy(kind, recipe_settings, recipes_with(load_settings(config)))
+    deploy = Deploy(kind, recipe_settings, (*_started(shell, command, env or []), *recipes_with(user)))
     job = Job(chosen, settings, workload, deploy, fail_fast)
+    if eval_task is not None:
+        from ridgeline.cli.sweep_extras import evaluation
+
+        job.sweep.evaluation = evaluation(
+            eval_task, eval_include, eval_limit, eval_bar, eval_cells, chosen, deploy, configs, runner_config
+        )
     if dry_run:
         return job.show()
     job.refuse_speed_on_real_engines(force_speed)
@@ -100,7 +137,37 @@ def sweep(
     job.sweep.expect = _expectations(configs, config)
     if only_keys is not None:
         job.sweep.only = frozenset(only_keys.read_text().split())
+        job.sweep.retries = 0  # whoever gave the keys tries elsewhere
+    job.pack = pack
+    job.keep_to(walltime)
+    if adaptive:
+        from ridgeline.cli.sweep_extras import chooser
+
+        job.sweep.choose = chooser(job.sweep, budget)
     return job.run(out or Path("runs") / configs[0].stem, as_json=as_json, cluster=_cluster(executor, config))
+
+
+def _refined(cells: Sequence[Cell]) -> Sequence[Cell]:
+    from ridgeline.sweep.adaptive import refined
+
+    return refined(cells)
+
+
+def _started(shell: Path | None, command: str | None, env: list[str]) -> tuple[Recipe, ...]:
+    """What the command line starts instead of every recipe."""
+    from ridgeline.cli.check_shell import environment_from
+    from ridgeline.sweep.scripts import Script
+
+    told = tuple(environment_from(env).items())
+    if shell is not None and command is not None:
+        raise InputError([Problem("there is --shell already", key="--command", hint="give one of them")])
+    if shell is not None:
+        return (Recipe(str(shell), Script("shell", str(shell), told), framework=None, cells="*"),)
+    if command is not None:
+        return (Recipe("command", Script("command", command, told), framework=None, cells="*"),)
+    if told:
+        raise InputError([Problem("goes with --shell or --command", key="--env")])
+    return ()
 
 
 def _engine(text: str) -> Engine:
@@ -175,19 +242,38 @@ class Job:
         from ridgeline.sweep.run import Sweep
 
         self.settings = settings
+        self.pack = False
         self.sweep = Sweep(cells, settings, workload, deploy, fail_fast=fail_fast)
 
     def show(self) -> int:
         """Print what would be started, ports symbolic."""
         import shlex
 
+        from ridgeline.sweep.evaluation import changes
+
         for item in self.sweep.plan():
-            sys.stdout.write(f"# {item.cell.name}  ({item.source}, recipe {item.deployment.recipe})\n")
+            sys.stdout.write(f"# {item.title}  ({item.source}, recipe {item.deployment.recipe})\n")
+            if item.task:
+                told = changes(self.sweep.deploy(item.cell)[0], item.deployment)
+                sys.stdout.write("".join(f"#   {line}\n" for line in told or ["as timed"]))
             for service in item.deployment.services:
                 env = [f"{name}={shlex.quote(value.text)}" for name, value in service.env]
                 words = [shlex.quote(word.text) for word in service.argv]
                 sys.stdout.write(" ".join([*env, *words]) + "\n")
         return 0
+
+    def keep_to(self, walltime: str | None) -> None:
+        """Learn from the times of earlier cells, and begin nothing that would not end in time."""
+        import time
+
+        from ridgeline.launch.allocation import allocation
+        from ridgeline.sweep.packing import walltime_s
+        from ridgeline.sweep.times import TimesStore, default_path
+
+        self.sweep.times = TimesStore(default_path())
+        self.sweep.machines = allocation()
+        if walltime is not None:
+            self.sweep.ends_at = time.monotonic() + walltime_s(walltime)
 
     def refuse_speed_on_real_engines(self, force: bool) -> None:
         """Time cannot be scaled on a real engine: its steps take what they take."""
@@ -219,13 +305,15 @@ class Job:
                 summary = self._on_slurm(folder, cluster) if cluster else self.sweep.run(folder)
             report = write_run_report(folder)
         left = f", {summary.left} not tried" if summary.left else ""
+        left += f", {summary.spared} spared" if summary.spared else ""
+        left += f", {summary.below} below their bar" if summary.below else ""
         sys.stderr.write(
             f"\n{summary.done} cells run, {summary.skipped} finished before, {summary.failed} failed{left}\n"
             f"results  {path}\nreport   {report}\n"
             f"next     open the report, or `ridgeline frontier {path}`"
             + (", or run the same command again to retry what failed\n" if summary.failed else "\n")
         )
-        return 1 if summary.failed or summary.left else 0
+        return 1 if summary.failed or summary.left or summary.below else 0
 
     def _on_slurm(self, folder: RunFolder, options: Cluster) -> Summary:
         from ridgeline.sweep.slurm import SlurmSweep, local_command
@@ -234,4 +322,4 @@ class Job:
             sys.stderr.write(f"{text}\n")
 
         command = local_command(sys.argv[2:], sys.executable)
-        return SlurmSweep(self.sweep, folder, command, options, say=say).run()
+        return SlurmSweep(self.sweep, folder, command, options, say=say, together=self.pack).run()

@@ -67,6 +67,7 @@ class Deployment:
     recipe: str = ""  # which recipe wrote this, and why it was chosen
     endpoint: str = "/v1/chat/completions"
     session_header: str | None = None  # the request header by which the router keeps a session on one rank
+    dialect: str | None = None  # the kind whose words its log and metrics are in, where `kind` only says who starts it
 
     def service(self, name: str) -> Service:
         """The service called `name`. Raises KeyError."""

@@ -66,7 +66,8 @@ class ThisMachine:
     """The machine we run on."""
 
     def __init__(self, name: str = "", address: str = LOOPBACK) -> None:
-        self.name, self.address = name or os.uname().nodename, address
+        self.name = name or os.environ.get("SLURMD_NODENAME") or os.uname().nodename
+        self.address = address
         sweep_groups()  # what a run left here that was killed together with its guardians
         self._leases = PortLeases(address)
 

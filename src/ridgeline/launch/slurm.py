@@ -87,10 +87,17 @@ class Slurm:
         if ids := sorted(set(jobs)):
             self.run(["scancel", "--quiet", *ids])
 
+    def nodes(self) -> set[str]:
+        """Every node, whatever its state."""
+        return set(self._states())
+
     def unavailable(self) -> set[str]:
         """Nodes that are drained, down or in maintenance."""
+        return {name for name, state in self._states().items() if state.startswith(UNAVAILABLE)}
+
+    def _states(self) -> dict[str, str]:
         lines = (line.split() for line in self.run(["sinfo", "--noheader", "-N", "--format=%N %t"]).splitlines())
-        return {words[0] for words in lines if len(words) > 1 and words[1].startswith(UNAVAILABLE)}
+        return {words[0]: words[1] for words in lines if len(words) > 1}
 
     def tracking(self) -> str:
         """How the cluster keeps a job's processes together: `proctrack/cgroup` holds daemons too."""

@@ -17,7 +17,7 @@ from ridgeline.launch.machines import Machine, Process, ThisMachine
 from ridgeline.launch.phases import Phases
 from ridgeline.launch.reach import Reach
 from ridgeline.launch.readiness import wait_ready
-from ridgeline.launch.render import render_argv, render_env, render_files
+from ridgeline.launch.render import Filling, render_argv, render_env, render_files
 from ridgeline.launch.telemetry import installed_tool, recorder_words
 from ridgeline.launch.watch import SPIN_S, STALL_S, StartWatch
 
@@ -97,22 +97,25 @@ class Supervisor:
     def _start_all(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         place = self.place or self._stack.enter_context(OneMachine().open(self.deployment, self.folder))
-        hosts = {service.name: place.of(service).address for service in self.deployment.services}
+        services = self.deployment.services
         ports = {
-            (s.name, name): place.of(s).lease(dict(s.spans or ()).get(name, 1))
-            for s in self.deployment.services
-            for name in s.ports
+            (s.name, name): place.of(s).lease(dict(s.spans or ()).get(name, 1)) for s in services for name in s.ports
         }
+        filling = Filling(
+            ports,
+            hosts={service.name: place.of(service).address for service in services},
+            work={service.name: str(self.work_of(service.name)) for service in services},
+        )
         self._record_gpus(place)
         for service in start_order(self.deployment):
             self.on_phase(service.name, "start")
             own = {name: number for (owner, name), number in ports.items() if owner == service.name}
-            work = self.folder / f"{service.name}.work"
+            work = self.work_of(service.name)
             work.mkdir(exist_ok=True)
-            for name, text in render_files(service, ports, hosts).items():
+            for name, text in render_files(service, filling).items():
                 (work / name).write_text(text, encoding="utf-8")
-            added = render_env(service, ports, hosts)
-            words = self.wrap(service, render_argv(service, ports, hosts), added, work)
+            added = render_env(service, filling)
+            words = self.wrap(service, render_argv(service, filling), added, work)
             machine = place.of(service)
             process = machine.start(words, added, work, self.folder / f"{service.name}.log")
             self.running[service.name] = Running(service, process, machine, own)
@@ -120,6 +123,10 @@ class Supervisor:
                 self._await_ready(self.running[service.name])
             self.on_phase(service.name, "ready")
         self._reach_ranks()
+
+    def work_of(self, name: str) -> Path:
+        """The working folder of a service."""
+        return self.folder.resolve() / f"{name}.work"
 
     def _record_gpus(self, place: Place) -> None:
         """Telemetry of every node, where a tool for it is installed: see telemetry.py."""
@@ -132,7 +139,7 @@ class Supervisor:
 
     def _reach_ranks(self) -> None:
         """Every rank has answered, through every hop: see reach.py."""
-        kind = ENGINES.get(self.deployment.kind)
+        kind = ENGINES.get(self.deployment.dialect or self.deployment.kind)
         if kind is not None:
             at = {
                 name: (running.machine.address, next(iter(running.ports.values())))

@@ -3,6 +3,7 @@
     RUN/run.json                                     who ran what (RunHeader) and every later resumption
     RUN/cells/KEY/{cell,deployment,point}.json       a finished cell; KEY is the run key's first 16 digits, with
     RUN/cells/KEY/{records,samples}.parquet, logs/   `.N` from the second attempt on
+    RUN/cells/KEY/artifacts/                         what a launch script left
     RUN/failures/KEY/N/failure.json, logs/           attempt N failed, in which layer and why
 
 In: cells with their points, replays and logs. Out: the same, read back. It knows nothing of how they were made.
@@ -30,6 +31,7 @@ from ridgeline.results import durable, formats
 from ridgeline.results.frontier import Exclusion
 
 KEY_DIGITS = 16
+MOST_ARTIFACTS = 256 << 20  # bytes of one cell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,11 +156,13 @@ class RunFolder:
         deployment: Deployment | None,
         logs: Mapping[str, Path] | None = None,
         extra: Mapping[str, Any] | None = None,
+        artifacts: Path | None = None,
     ) -> Path:
         """Store a finished cell in one step; returns its folder.
 
         `logs`: name -> file to copy (one that does not exist is left out). `extra`: name -> plain data or frozen
-        values, stored as NAME.json (expectations, evidence, findings).
+        values, stored as NAME.json (expectations, evidence, findings). `artifacts`: a folder to copy, without links
+        and what is hidden in it.
 
         Raises EnvironmentFailed when the disk refuses (nothing is left of this cell, others are intact) and
         ValueError for NaN, or for an attempt that is stored already.
@@ -181,6 +185,8 @@ class RunFolder:
             for name, value in (extra or {}).items():
                 (folder / f"{_plain_name(name)}.json").write_bytes(formats.encode_plain(value))
             _copy_logs(folder, logs or {})
+            if artifacts is not None:
+                _copy_tree(artifacts, folder / "artifacts")
         return target
 
     def write_failure(
@@ -339,3 +345,21 @@ def _copy_logs(folder: Path, logs: Mapping[str, Path]) -> None:
             continue
         (folder / "logs").mkdir(exist_ok=True)
         shutil.copyfile(source, folder / "logs" / _plain_name(name))
+
+
+def _copy_tree(source: Path, target: Path) -> None:
+    """Copy files, the smallest first, up to a size; what is too much is named in LEFT-OUT."""
+    files = [path for path in source.rglob("*") if path.is_file() and not path.is_symlink()]
+    files = [path for path in files if not path.relative_to(source).parts[0].startswith(".")]
+    room, refused = MOST_ARTIFACTS, []
+    for path in sorted(files, key=lambda path: (path.stat().st_size, path)):
+        name = path.relative_to(source)
+        if path.stat().st_size > room:
+            refused.append(f"{name}\n")
+            continue
+        room -= path.stat().st_size
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target / name)
+    if refused:
+        target.mkdir(exist_ok=True)
+        (target / "LEFT-OUT").write_text("".join(sorted(refused)))

@@ -1,7 +1,7 @@
 """`ridgeline.yaml`: what is ours and not InferenceX's, in one optional file.
 
-In: a path, or None for the built-in defaults. Out: frozen `Settings` (fleets, models, recipes, waivers, prices), or an
-`InputError` with every problem. It looks nothing up in the world: paths are resolved, not opened.
+In: a path, or None for the built-in defaults. Out: frozen `Settings` (fleets, models, recipes, arms, waivers,
+prices), or an `InputError` with every problem. It looks nothing up in the world: paths are resolved, not opened.
 """
 
 from __future__ import annotations
@@ -50,6 +50,15 @@ class RecipeOverride:
 
 
 @dataclass(frozen=True, slots=True)
+class ArmShare:
+    """Arms whose cells match `cells` give all their concurrencies the caps of the highest one (`pinned-caps`)."""
+
+    cells: str
+    share: str
+    where: Where | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Waiver:
     """A finding that is accepted for the cells whose name matches, until the end of the day `until`."""
 
@@ -69,6 +78,7 @@ class Settings:
     recipes: tuple[RecipeOverride, ...] = ()
     waivers: tuple[Waiver, ...] = ()
     prices: Mapping[str, float] = field(default_factory=dict)  # US dollars per GPU-hour, by GPU or by runner
+    arms: tuple[ArmShare, ...] = ()
     price_sheet: Path | None = None  # a versioned sheet instead: also what tokens sell for
     file: str | None = None
 
@@ -124,6 +134,10 @@ def _one_start(override: dict[str, Any]) -> Iterator[Fault]:
         yield Fault((), message, f"give exactly one of {names}")
 
 
+SHARES = ("pinned-caps",)
+SHARE = Kind(f"one of {', '.join(SHARES)}", lambda value: value in SHARES)
+
+
 def _observation_has_a_date(fleet: dict[str, Any]) -> Iterator[Fault]:
     if fleet.get("free-memory-gib") is not None and fleet.get("observed") is None:
         yield Fault(("observed",), "is required with free-memory-gib: say when it was seen", "observed: YYYY-MM-DD")
@@ -156,6 +170,18 @@ RECIPE = Table(
     ),
     (Rule(STARTS, "Exactly one of `recipe`, `shell` and `command` is given.", _one_start),),
 )
+ARM = Table(
+    "an arm",
+    (
+        Field("cells", NAME, "pattern over cell names (`*`, `?`, `[...]`)", required=True),
+        Field(
+            "share",
+            SHARE,
+            "pinned-caps: its concurrencies share an engine start, with the caps of the highest",
+            required=True,
+        ),
+    ),
+)
 WAIVER = Table(
     "a waiver",
     (
@@ -183,6 +209,7 @@ SETTINGS = Table(
         Field(
             "recipes", schema.list_of(schema.mapping(RECIPE), "a list of overrides"), "first match wins", nullable=True
         ),
+        Field("arms", schema.list_of(schema.mapping(ARM), "a list of arms"), "how arms share engines", nullable=True),
         Field(
             "waivers",
             schema.list_of(schema.mapping(WAIVER), "a list of waivers"),
@@ -227,6 +254,10 @@ def from_document(document: Document) -> Settings:
             for item, where in zip(raw.get("recipes") or (), document.places(("recipes",)), strict=True)
             for kind in STARTS
             if item.get(kind) is not None
+        ),
+        arms=tuple(
+            ArmShare(item["cells"], item["share"], where)
+            for item, where in zip(raw.get("arms") or (), document.places(("arms",)), strict=True)
         ),
         waivers=tuple(
             Waiver(item["rule"], item["cells"], item["reason"], _sure_date(item["until"]), where)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeVar
 
 from ridgeline.core.cell import Cell
 from ridgeline.core.deployment import Deployment
@@ -20,6 +20,7 @@ from ridgeline.launch.allocation import Allocation, OneMachine
 from ridgeline.launch.blame import Blame, blame
 from ridgeline.launch.phases import Phases
 from ridgeline.launch.probe import Node, refuse_unfit
+from ridgeline.launch.script_host import RELEASE
 from ridgeline.launch.supervisor import Supervisor, Wrap, tail
 from ridgeline.launch.telemetry import mark, since
 from ridgeline.replay.driver import ReplaySettings, run_replay
@@ -32,7 +33,9 @@ SCRAPE_S = 1.0  # simulated and real: under a speed-up the same window must not 
 SCRAPE_LEAST_S = 0.1
 TAIL_LINES = 200  # of each log, in which signs of the cause are looked for
 FLUSH_TIMEOUT_S = 10.0
+FINISH_S = 120.0  # for a script to gather and stop by itself once its load generator has ended
 RECORDED_S = 2.5  # two samples of the slower of the GPU tools
+T = TypeVar("T")
 START, READY = "engine start", "ready"  # layers of a start
 EMULATED = "emulated"
 
@@ -48,12 +51,20 @@ class Attempt(NamedTuple):
 
 
 class AttemptFailed(EnvironmentFailed):
-    """An attempt that gave no point: the layer that failed, whose fault it seems, and the logs to keep."""
+    """An attempt that gave no point: the layer that failed, whose fault it seems, the logs to keep, the nodes."""
 
     def __init__(
-        self, layer: str, message: str, *, hint: str | None, logs: dict[str, Path], blamed: Blame = Blame.UNKNOWN
+        self,
+        layer: str,
+        message: str,
+        *,
+        hint: str | None,
+        logs: dict[str, Path],
+        blamed: Blame = Blame.UNKNOWN,
+        nodes: tuple[str, ...] = (),
     ) -> None:
         super().__init__(message, hint=hint)
+        self.nodes = nodes
         self.layer = layer
         self.logs = logs
         self.blamed = blamed
@@ -94,16 +105,17 @@ class EngineStart:
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
             place = self._stack.enter_context(self.machines.open(self.deployment, self.folder))
-            self._nodes = {machine.name: machine.probe(self.folder) for machine in place.distinct}
-            for node in self._nodes.values():
-                refuse_unfit(node, self.deployment)
+            for machine in place.distinct:
+                self._nodes = {**self._nodes, machine.name: machine.probe(self.folder)}
+                refuse_unfit(self._nodes[machine.name], self.deployment)
         except EnvironmentFailed as error:
             blamed = Blame.INFRASTRUCTURE
-            raise AttemptFailed("node", error.message, hint=error.hint, logs={}, blamed=blamed) from error
+            nodes = tuple(self._nodes)
+            raise AttemptFailed("node", error.message, hint=error.hint, logs={}, blamed=blamed, nodes=nodes) from error
         self._supervisor = Supervisor(
             self.deployment, self.folder, on_phase=self._phase, on_start=self.on_start, place=place
         )
-        self._supervisor.telemetry = self.telemetry and self.deployment.kind != EMULATED
+        self._supervisor.telemetry = self.telemetry and EMULATED not in (self.deployment.kind, self.deployment.dialect)
         if self.wrap is not None:
             self._supervisor.wrap = self.wrap
         try:
@@ -147,6 +159,39 @@ class EngineStart:
             time.sleep(RECORDED_S)  # the last sample must lie after the window's end
         return Attempt(replay, self.logs, found, {node: since(log, marks[node]) for node, log in recordings.items()})
 
+    def finish(self) -> Path | None:
+        """Let a user's script or command come to its own end, and return the folder with what it left; None for
+        services of recipes, which leave nothing but their logs. Nothing runs afterwards."""
+        if self.deployment.kind not in ("shell", "command"):
+            return None
+        entry = self._supervisor.running[self.deployment.entry]
+        work = self._supervisor.work_of(self.deployment.entry)
+        if self.deployment.kind == "shell":
+            (work / RELEASE).touch()
+            end = time.monotonic() + FINISH_S
+            while entry.process.poll() is None and time.monotonic() < end:
+                time.sleep(0.1)
+        self._supervisor.stop()
+        return work
+
+    def answer(self, task: str, ask: Callable[[str], T]) -> T:
+        """Let `ask` put the questions of a task to the running services; it gets their address. Raises AttemptFailed in
+        the layer `evaluation`."""
+        self._cache_before()
+        self.on_step("replay", task)
+        try:
+            found = ask(self._supervisor.url())
+        except EnvironmentFailed as error:
+            death = self._supervisor.dead()
+            raise self._failed("evaluation", death or error.message, error.hint) from error
+        self.served += 1
+        return found
+
+    @property
+    def start_s(self) -> float:
+        """Seconds its services took to be ready, one after the other."""
+        return sum(running.ready_s or 0.0 for running in self._supervisor.running.values())
+
     @property
     def usable(self) -> bool:
         """Whether another cell can be replayed."""
@@ -159,10 +204,11 @@ class EngineStart:
     def _failed(self, layer: str, message: str, hint: str | None) -> AttemptFailed:
         """The failure with what the logs say about its cause."""
         sign = blame([message, *("\n".join(tail(path, TAIL_LINES)) for path in self.logs.values())])
+        nodes = tuple(self._nodes)
         if sign is None:
-            return AttemptFailed(layer, message, hint=hint, logs=self.logs)
+            return AttemptFailed(layer, message, hint=hint, logs=self.logs, nodes=nodes)
         where = sign.layer if layer == START else layer
-        return AttemptFailed(where, message, hint=sign.advice, logs=self.logs, blamed=sign.blame)
+        return AttemptFailed(where, message, hint=sign.advice, logs=self.logs, blamed=sign.blame, nodes=nodes)
 
     def _cache_before(self) -> str:
         """`fresh` before the first cell; then `flushed` where every engine did so, else `markers`: the prompts of two

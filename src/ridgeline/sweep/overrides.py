@@ -1,4 +1,5 @@
-"""Recipes of the user's own, named in the settings: `package.module:function` or `file.py:function`.
+"""Recipes of the user's own, named in the settings: `package.module:function`, `file.py:function`, a launch script or a
+command (scripts.py).
 
 A recipe is called like the shipped ones, with (cell, facts, settings), and returns a `core.deployment.Deployment`. Its
 code is the user's and runs in this process. A file's path is read from the folder of the settings file.
@@ -20,6 +21,7 @@ from ridgeline.core.errors import InputError, Problem
 from ridgeline.recipes.registry import RECIPES, Recipe
 from ridgeline.recipes.settings import Facts, RecipeSettings
 from ridgeline.spec.settings import RecipeOverride, Settings
+from ridgeline.sweep.scripts import Script
 
 
 def recipes_with(settings: Settings) -> tuple[Recipe, ...]:
@@ -30,7 +32,7 @@ def recipes_with(settings: Settings) -> tuple[Recipe, ...]:
     folder = Path(settings.file).parent if settings.file else Path()
     for override in settings.recipes:
         try:
-            write = _load(override, folder)
+            write = _load(override, folder) if override.kind == "recipe" else _script(override, folder)
         except InputError as error:
             problems += error.problems
             continue
@@ -38,6 +40,12 @@ def recipes_with(settings: Settings) -> tuple[Recipe, ...]:
     if problems:
         raise InputError(problems)
     return (*found, *RECIPES)
+
+
+def _script(override: RecipeOverride, folder: Path) -> Script:
+    """A launch script, by its path from the settings' folder, or a command."""
+    text = str(folder / override.recipe) if override.kind == "shell" else override.recipe
+    return Script(override.kind, text, where=override.where)
 
 
 def _load(override: RecipeOverride, folder: Path) -> Callable[[Cell, Facts, RecipeSettings], Deployment]:

@@ -7,8 +7,9 @@ where it was: what is not stored under its run key has not happened.
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -16,30 +17,41 @@ from typing import NamedTuple
 from ridgeline import __version__
 from ridgeline.core.cell import Cell, digest
 from ridgeline.core.deployment import Deployment, Service
+from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.core.finding import Expectation
 from ridgeline.core.point import Point, Source
+from ridgeline.launch.allocation import Allocation, OneMachine
 from ridgeline.launch.blame import Blame
-from ridgeline.launch.engines import engine_kind
+from ridgeline.launch.engines import engine_kind, spoken
 from ridgeline.launch.runtimes import Wrapping, reap, runtime_of
 from ridgeline.launch.supervisor import Wrap
+from ridgeline.plan.estimate import DEFAULTS
+from ridgeline.recipes.placement import occupied
 from ridgeline.results.aggregate import aggregate
 from ridgeline.results.identity import run_key
 from ridgeline.results.runfolder import RunFolder
 from ridgeline.spec.facts.library import find_gpu
 from ridgeline.sweep.attempt import Attempt, AttemptFailed, EngineStart
-from ridgeline.sweep.deploy import expected_of_model
+from ridgeline.sweep.deploy import expected_of_model, same_source
+from ridgeline.sweep.evaluation import Status
+from ridgeline.sweep.evaluation.scored import Evaluation, attach, is_scored, refuse_without_program, score
 from ridgeline.sweep.events import Event, Kind, Listener, silence
 from ridgeline.sweep.gpus import gpu_record
-from ridgeline.sweep.groups import Group, grouped
 from ridgeline.sweep.live import LIVE, LiveState
+from ridgeline.sweep.order import Order, in_order
+from ridgeline.sweep.packing import arithmetic
 from ridgeline.sweep.proof import Proof, from_logs, graph_misses, observed, promises, prove, with_proof
+from ridgeline.sweep.scripts import logs_in
 from ridgeline.sweep.settings import SweepSettings
+from ridgeline.sweep.times import Times, TimesStore
 from ridgeline.sweep.workload import Workload
 
 RETRIES = 1  # of a failure that the machine is to blame for
 GRAPH_LANES = 2  # requests of a lane that decode at one time: its own and a subagent's
 
 Expect = Callable[[Cell, Deployment], Sequence[Expectation]]  # what the preflight promises for a cell
+Fits = Callable[[int, bool], bool]  # whether there is time for a cell, and for a start before it
+Say = Callable[[int, str], None]
 
 
 class Planned(NamedTuple):
@@ -50,20 +62,29 @@ class Planned(NamedTuple):
     source: Source
     run_key: str
     repeat: int = 1
+    task: str = ""  # what is scored; empty: the cell is timed
 
     @property
     def title(self) -> str:
-        """The cell's name, and which repeat of it this is where it is not the first."""
-        return f"{self.cell.name}, repeat {self.repeat}" if self.repeat > 1 else self.cell.name
+        """The cell's name, what is scored if that is it, and which repeat of it this is where it is not the first."""
+        name = f"{self.cell.name}, {self.task}" if self.task else self.cell.name
+        return f"{name}, repeat {self.repeat}" if self.repeat > 1 else name
+
+
+Chooser = Callable[[Sequence[Planned], Mapping[int, Point], Fits, Say], Order]  # all cells, points that are stored
 
 
 class Summary(NamedTuple):
-    """How a sweep ended: cells by what became of them. `left`: not tried, because a failure stopped the sweep."""
+    """How a sweep ended: cells by what became of them. `left`: not tried, because a failure stopped the sweep or time
+    ran out; `spared`: not worth their hours, or beyond the budget, in an adaptive sweep; `below`: evaluations below
+    their bar, which are done all the same."""
 
     done: int
     skipped: int
     failed: int
     left: int
+    spared: int = 0
+    below: int = 0
 
 
 @dataclass(slots=True)
@@ -83,6 +104,12 @@ class Sweep:
     telemetry: bool = True  # of the GPUs, where a tool for it is installed
     repeats: int = 1  # how often every cell is measured; raising it later runs only the further ones
     only: frozenset[str] | None = None  # run keys; other cells are left out as if they were not asked for
+    machines: Allocation = field(default_factory=OneMachine)  # where the nodes of deployments are
+    retries: int = RETRIES  # here; a controller of jobs tries elsewhere instead
+    times: TimesStore = field(default_factory=TimesStore)
+    ends_at: float | None = None  # on the monotonic clock: no cell begins that would not end before
+    choose: Chooser | None = None  # picks cells from what was measured; None: all of them, engine by engine
+    evaluation: Evaluation | None = None
 
     def plan(self) -> list[Planned]:
         """Every cell with its deployment and run key, in order. Raises InputError before anything is started.
@@ -92,6 +119,9 @@ class Sweep:
         """
         rounds = range(1, self.repeats + 1)
         found = [self._planned(asked(cell, self.settings), repeat) for repeat in rounds for cell in self.cells]
+        if self.evaluation is not None:
+            chosen = (asked(cell, self.settings) for cell in self.cells if cell.name in self.evaluation.cells)
+            found += [self._scored(cell, self.evaluation) for cell in chosen]
         return [item for item in found if self.only is None or item.run_key in self.only]
 
     def _planned(self, cell: Cell, repeat: int) -> Planned:
@@ -108,6 +138,30 @@ class Sweep:
         )
         return Planned(cell, deployment, source, key, repeat)
 
+    def _scored(self, cell: Cell, evaluation: Evaluation) -> Planned:
+        deployment, source = evaluation.deploy(cell)
+        key = run_key(
+            cell,
+            deployment,
+            image=cell.benchmark.image,
+            model_revision=None,
+            trace_digest=None,
+            replay_settings={"evaluation": evaluation.task.digest},
+            source=source,
+        )
+        return Planned(cell, deployment, source, key, task=evaluation.task.name)
+
+    def finished(self, folder: RunFolder, item: Planned) -> bool:
+        """Whether a run holds what came of an item."""
+        return is_scored(folder.path, item.run_key) if item.task else folder.finished(item.run_key)
+
+    def expected(self, item: Planned) -> Times:
+        """What an item will take, real seconds."""
+        times = self.times.expect(item.cell, item.deployment, self.settings)
+        if item.task:
+            return times._replace(warmup_s=0.0, window_s=DEFAULTS.eval_s, drain_s=0.0, source="as planned")
+        return times
+
     def run(self, folder: RunFolder) -> Summary:
         """Run what is not finished yet, one engine start after another.
 
@@ -118,6 +172,8 @@ class Sweep:
         for item in planned:
             engine_kind(item.deployment.kind)
         runtime_of(self.runtime)
+        if self.evaluation is not None and any(item.task for item in planned):
+            refuse_without_program(self.evaluation)
         if self.runtime == "docker":
             reap(sweep_id(folder))
         live = LiveState(folder.path / LIVE, [(item.title, item.run_key) for item in planned])
@@ -137,12 +193,14 @@ class Sweep:
             run_key=item.run_key,
             attempt=number,
             measured_at=began,
+            gpus=sum(occupied(item.cell).values()),
             provenance={
                 "ridgeline": __version__,
                 "recipe": item.deployment.recipe,
                 "trace": self.workload.source(item.cell),
                 "settings": self.settings.identity(),
                 "repeat": item.repeat,
+                "gpus_by_role": occupied(item.cell),
                 **attempt.found,
             },
         )
@@ -150,12 +208,20 @@ class Sweep:
     def proven(self, item: Planned, attempt: Attempt, point: Point) -> tuple[Point, Proof]:
         """The point with what the run's logs, metrics and records make of its promises."""
         logged = from_logs(item.deployment, attempt.logs)
-        evidence = (*logged, *observed(point, attempt.replay, item.deployment.kind))
+        evidence = (*logged, *observed(point, attempt.replay, spoken(item.deployment).kind))
         evidence += tuple(graph_misses(logged, GRAPH_LANES * item.cell.concurrency))
         shared = bool(attempt.found["served_before"])
         wanted = promises(item.cell, item.deployment, self.expect(item.cell, item.deployment), shared=shared)
         proof = prove(wanted, evidence, readable=bool(logged))
         return with_proof(point, proof), proof
+
+
+@dataclass(slots=True)
+class _Trouble:
+    """Of one engine since its last point: failures in a row, and how many of them were tried again."""
+
+    failures: int = 0
+    retried: int = 0
 
 
 @dataclass(slots=True)
@@ -169,64 +235,99 @@ class _Run:
     done: int = 0
     skipped: int = 0
     failed: int = 0
+    below: int = 0
+    _trouble: dict[str, _Trouble] = field(default_factory=dict)  # by deployment
 
     def all(self) -> Summary:
         todo: list[tuple[int, Planned]] = []
+        stored: dict[int, Point] = {}
         for index, item in enumerate(self.planned, 1):
-            if self.folder.finished(item.run_key):
-                self.skipped += 1
-                self._tell("skip", index)
-            else:
+            if not self.sweep.finished(self.folder, item):
                 todo.append((index, item))
-        for group in grouped(todo):
-            if not self._group(group):
-                break
+                continue
+            self.skipped += 1
+            self._tell("skip", index)
+            if not item.task:
+                stored[index] = self.folder.point_of(item.run_key)
+        choose = self.sweep.choose
+        order = in_order(todo, self._fits) if choose is None else choose(self.planned, stored, self._fits, self._said)
+        while (following := order.next()) is not None and self._start(order, following):
+            pass
         left = len(self.planned) - self.done - self.skipped - self.failed
-        return Summary(self.done, self.skipped, self.failed, left)
+        spared = left if choose is not None and order.next() is None else 0
+        return Summary(self.done, self.skipped, self.failed, left - spared, spared, self.below)
 
-    def _group(self, group: Group[Planned]) -> bool:
-        """Every cell of one deployment; the engine is started again after one that failed. False ends the sweep."""
-        queue = list(group.members)
-        failures = retried = 0
-        while queue:
-            index = queue[0][0]
-            live = self.folder.path / LIVE / queue[0][1].run_key[:16]
-            engine = EngineStart(
-                group.deployment,
-                live,
-                self.sweep.settings.speed,
-                on_step=lambda kind, text, at=index: self._tell(kind, at, text=text),  # type: ignore[misc]
-                wrap=self._wrap(queue[0][1]),
-                telemetry=self.sweep.telemetry,
-                on_start=lambda service, phases, at=index: self.live.phases(at, service, phases.plain()),  # type: ignore[misc]
-            )
-            try:
-                self._tell("begin", index)
-                with engine:
-                    while queue and (engine.usable or not engine.served):
-                        at, item = queue[0]
-                        if at != index:
-                            self._tell("begin", at)
-                        self._cell(engine, at, item)
-                        queue.pop(0)
-                        failures = retried = 0
-            except AttemptFailed as error:
-                at, item = queue.pop(0)
-                failures += 1
-                self._note_failure(at, item, error)
-                if error.blamed is Blame.INFRASTRUCTURE and retried < RETRIES:
-                    retried += 1
-                    self.failed -= 1
-                    queue.insert(0, (at, item))
-                elif self.sweep.fail_fast:
-                    return False
-                elif error.blamed is Blame.RECIPE and not engine.served:
-                    self._give_up(queue, error, "the same engine did not start before")
-                elif failures >= self.sweep.failures_in_a_row:
-                    self._give_up(queue, error, f"{failures} cells in a row failed on this engine")
-            finally:
-                shutil.rmtree(live, ignore_errors=True)
-        return True
+    def _start(self, order: Order, index: int) -> bool:
+        """One start of an engine and the cells that follow on it. False ends the sweep."""
+        item = self.planned[index - 1]
+        digest_ = item.deployment.digest
+        live = self.folder.path / LIVE / item.run_key[:16]
+        engine = EngineStart(
+            item.deployment,
+            live,
+            self.sweep.settings.speed,
+            on_step=lambda kind, text: self._tell(kind, index, text=text),
+            wrap=self._wrap(item),
+            telemetry=self.sweep.telemetry,
+            on_start=lambda service, phases: self.live.phases(index, service, phases.plain()),
+            machines=self.sweep.machines,
+        )
+        at = index
+        try:
+            self._tell("begin", index)
+            with engine:
+                while True:
+                    point = self._cell(engine, at, self.planned[at - 1])
+                    self._trouble.pop(digest_, None)
+                    order.done(at, point)
+                    following = order.next()
+                    if following is None or self.planned[following - 1].deployment.digest != digest_:
+                        return True
+                    if not engine.usable:
+                        return True
+                    at = following
+                    self._tell("begin", at)
+        except AttemptFailed as error:
+            return self._failed(order, at, error, served=engine.served)
+        finally:
+            shutil.rmtree(live, ignore_errors=True)
+
+    def _failed(self, order: Order, at: int, error: AttemptFailed, *, served: int) -> bool:
+        """What a failure means for its cell and for those to come on the same engine. False ends the sweep."""
+        item = self.planned[at - 1]
+        trouble = self._trouble.setdefault(item.deployment.digest, _Trouble())
+        trouble.failures += 1
+        self._note_failure(at, item, error)
+        if error.blamed is Blame.INFRASTRUCTURE and trouble.retried < self.sweep.retries:
+            trouble.retried += 1
+            self.failed -= 1
+            return True  # the order still has it next
+        why = ""
+        if error.blamed is Blame.RECIPE and not served:
+            why = "the same engine did not start before"
+        elif trouble.failures >= self.sweep.failures_in_a_row:
+            why = f"{trouble.failures} cells in a row failed on this engine"
+        given_up = order.drop(at) if why and not self.sweep.fail_fast else []
+        order.failed(at)
+        message = f"{why}: {error.message.splitlines()[0]}"
+        for other in given_up:
+            lost = AttemptFailed(error.layer, message, hint=error.hint, logs={})
+            self._note_failure(other, self.planned[other - 1], lost)
+        return not self.sweep.fail_fast
+
+    def _fits(self, index: int, starts: bool) -> bool:
+        """Whether a cell ends before the sweep must; one that does not is named."""
+        if self.sweep.ends_at is None:
+            return True
+        times = self.sweep.expected(self.planned[index - 1])
+        there = self.sweep.ends_at - time.monotonic()
+        if (times.start_s if starts else 0.0) + times.cell_s <= there:
+            return True
+        self._tell("left", index, text=arithmetic(times, max(0.0, there)))
+        return False
+
+    def _said(self, index: int, text: str) -> None:
+        self._tell("chosen", index, text=text)
 
     def _wrap(self, item: Planned) -> Wrap | None:
         """Every service of a cell goes into the image that the cell names."""
@@ -249,8 +350,11 @@ class _Run:
 
         return wrap
 
-    def _cell(self, engine: EngineStart, index: int, item: Planned) -> None:
-        """One cell on a running engine, from load to stored point. Raises AttemptFailed."""
+    def _cell(self, engine: EngineStart, index: int, item: Planned) -> Point | None:
+        """One cell on a running engine, from load to stored point; None when it is scored. Raises AttemptFailed."""
+        if item.task:
+            self._score(engine, index, item)
+            return None
         number = self.folder.attempts(item.run_key) + 1
         engine.on_step = lambda kind, text: self._tell(kind, index, text=text)
         engine.on_progress = lambda progress: self._tell("progress", index, progress=progress)
@@ -258,7 +362,14 @@ class _Run:
         marker = f"{item.run_key[:16]}.{number}"
         load = self.sweep.workload.load(item.cell, marker, item.deployment.served_model)
         attempt = engine.replay(item.cell, load)
-        point, proof = self.sweep.proven(item, attempt, self.sweep.point(item, attempt, number, began))
+        try:
+            same_source(item.source, item.deployment, attempt.replay)
+        except EnvironmentFailed as error:
+            failed = AttemptFailed("ready", error.message, hint=error.hint, logs=attempt.logs, blamed=Blame.RECIPE)
+            raise failed from error
+        left = engine.finish()
+        told = attempt if left is None else attempt._replace(logs={**attempt.logs, **logs_in(left)})
+        point, proof = self.sweep.proven(item, told, self.sweep.point(item, attempt, number, began))
         extra = {"found": attempt.found, "evidence": proof.evidence, "proof": proof.outcomes}
         logs = dict(attempt.logs)
         if record := gpu_record(attempt.gpus, item.cell, item.deployment, attempt.replay, point):
@@ -266,9 +377,31 @@ class _Run:
             extra["telemetry"] = record.plain
             logs["gpu.csv"] = engine.folder / "gpu.csv"
             logs["gpu.csv"].write_text(record.table)
-        self.folder.write_cell(item.cell, point, attempt.replay, item.deployment, logs, extra)
+        self.folder.write_cell(item.cell, point, attempt.replay, item.deployment, logs, extra, artifacts=left)
+        started = None if attempt.found["served_before"] else engine.start_s
+        self.sweep.times.note(item.cell, item.deployment, self.sweep.settings, started, attempt.replay.phases)
+        if self.sweep.evaluation is not None:
+            attach(self.folder)
         self.done += 1
         self._tell("done", index, point=point)
+        return point
+
+    def _score(self, engine: EngineStart, index: int, item: Planned) -> None:
+        """Let the engine answer a task. Raises AttemptFailed."""
+        evaluation = self.sweep.evaluation
+        assert evaluation is not None, "a task is planned by an evaluation"
+        engine.on_step = lambda kind, text: self._tell(kind, index, text=text)
+        timed, _ = self.sweep.deploy(item.cell)
+        told = engine.answer(
+            item.task,
+            lambda url: score(
+                evaluation, item.cell, item.source, item.run_key, self.folder, timed, item.deployment, url,
+                lambda: engine.logs,
+            ),
+        )  # fmt: skip
+        self.done += 1
+        self.below += told.status is Status.FAILED
+        self._tell("done", index, text=told.text())
 
     def _note_failure(self, index: int, item: Planned, error: AttemptFailed) -> None:
         self.failed += 1
@@ -279,15 +412,9 @@ class _Run:
             error.message,
             hint=error.hint or "",
             logs=error.logs,
-            detail={"blame": str(error.blamed)},
+            detail={"blame": str(error.blamed), "nodes": list(error.nodes)},
         )
         self._tell("failed", index, text=f"{error.layer}: {error.message}")
-
-    def _give_up(self, queue: list[tuple[int, Planned]], error: AttemptFailed, why: str) -> None:
-        """The rest of a group, not tried: each cell is a failure that says why."""
-        message = f"{why}: {error.message.splitlines()[0]}"
-        while queue:
-            self._note_failure(*queue.pop(0), AttemptFailed(error.layer, message, hint=error.hint, logs={}))
 
     def _tell(self, kind: Kind, index: int, **more: object) -> None:
         cell = self.planned[index - 1].cell

@@ -5,7 +5,7 @@ expected is not known here, and a line that no parser knows proves nothing.
 """
 
 from ridgeline.launch.engines import router
-from ridgeline.launch.engines.kinds import ENGINES, EngineKind, engine_kind
+from ridgeline.launch.engines.kinds import ENGINES, EngineKind, engine_kind, spoken
 from ridgeline.launch.engines.reading import read_log
 
-__all__ = ["ENGINES", "EngineKind", "engine_kind", "read_log", "router"]
+__all__ = ["ENGINES", "EngineKind", "engine_kind", "read_log", "router", "spoken"]

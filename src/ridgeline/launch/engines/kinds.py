@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ridgeline.core.deployment import Service
+from ridgeline.core.deployment import Deployment, Service
 from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.launch.engines import ranks, sglang, vllm
 from ridgeline.launch.engines.ranks import RankSeries
@@ -83,6 +83,12 @@ ENGINES = {
 
 # Engines whose cells expand, are checked and dry-run, and that nothing here starts.
 REFUSED = ("trt", "atom", "dynamo-vllm", "dynamo-sglang", "dynamo-trt")
+
+
+def spoken(deployment: Deployment) -> EngineKind:
+    """The kind whose log lines and metrics a deployment's engines write; the one that starts them where none is
+    named."""
+    return engine_kind(deployment.dialect or deployment.kind)
 
 
 def engine_kind(kind: str) -> EngineKind:

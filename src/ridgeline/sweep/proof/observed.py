@@ -14,7 +14,7 @@ from ridgeline.core.finding import Evidence
 from ridgeline.core.point import Point
 from ridgeline.core.record import Outcome, Record, Replay
 from ridgeline.core.where import Where
-from ridgeline.launch.engines import engine_kind, read_log, router
+from ridgeline.launch.engines import engine_kind, read_log, router, spoken
 from ridgeline.results.metrics.scrapes import Scrapes
 
 PARSER = "metrics/1"
@@ -25,6 +25,7 @@ _RANK = re.compile(r'(?:^|,)engine="([^"]*)"')
 STEPS = "ridgeline:emulator_decode_steps_total"
 DRAFTS = "vllm:spec_decode_num_drafts_total"
 POSITIONS = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
+HANDED_OVER = ("ridgeline:kv_transfer_bytes_total", "vllm:nixl_bytes_transferred_sum")
 _ROUTER = "vllm_router_"
 
 
@@ -40,13 +41,19 @@ def observed(point: Point, replay: Replay, kind: str) -> tuple[Evidence, ...]:
     found += _graph_misses(scrapes, replay)
     found += _router(scrapes, replay)
     found += _positions(scrapes, replay)
+    found += _handed_over(scrapes, replay)
     return tuple(found)
 
 
 def from_logs(deployment: Deployment, logs: Mapping[str, Path]) -> tuple[Evidence, ...]:
-    """What the services' logs prove. `logs`: by file name, `SERVICE.log`."""
-    kind = engine_kind(deployment.kind)
+    """What the services' logs prove. `logs`: by file name, `SERVICE.log`; of a script all that it wrote."""
+    kind = spoken(deployment)
     found: list[Evidence] = []
+    if deployment.kind in ("shell", "command"):  # whoever wrote them, and whatever they started beside the engine
+        for name, log in logs.items():
+            found += read_log(log, kind.shapes, kind.parser, name=name)
+            found += read_log(log, router.SHAPES, router.PARSER, name=name)
+        return tuple(found)
     for service in deployment.services:
         path = logs.get(f"{service.name}.log")
         shapes, parser = (router.SHAPES, router.PARSER) if service.role == "router" else (kind.shapes, kind.parser)
@@ -192,6 +199,16 @@ def _positions(scrapes: Scrapes, replay: Replay) -> Iterator[Evidence]:
         accepted = scrapes.increase((POSITIONS,), window, f'position="{position}"')
         if accepted is not None:
             yield Evidence(f"acceptance_rate_position_{position}", accepted / drafts, parser=PARSER)
+
+
+def _handed_over(scrapes: Scrapes, replay: Replay) -> Iterator[Evidence]:
+    """Bytes of KV that decode workers got from prefill workers while it was measured."""
+    window = _window(replay)
+    if window is None or not (own := [name for name in HANDED_OVER if name in scrapes.names]):
+        return
+    moved = scrapes.increase((own[0],), window)
+    if moved is not None:
+        yield Evidence("kv_handed_over", moved, parser=PARSER)
 
 
 def _graph_misses(scrapes: Scrapes, replay: Replay) -> Iterator[Evidence]:

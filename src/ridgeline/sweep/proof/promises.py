@@ -14,8 +14,8 @@ from ridgeline.core.finding import Expectation
 from ridgeline.engine.graphs import ladder
 from ridgeline.engine.memory import memory_of
 from ridgeline.engine.options import EngineOptions
-from ridgeline.launch.engines import engine_kind
-from ridgeline.recipes.placement import ranks_of
+from ridgeline.launch.engines import spoken
+from ridgeline.recipes.placement import ranks_in, ranks_of
 
 KV_SLACK = 0.03  # a pool smaller than predicted by more than this is another configuration
 PREEMPTED = 0.001  # of the requests
@@ -32,10 +32,12 @@ def promises(
 ) -> tuple[Expectation, ...]:
     """The preflight's expectations and those that hold for any run of such a deployment. `shared`: the engine served
     another cell before, so what that one left in the cache must not have helped."""
-    kind = engine_kind(deployment.kind)
+    kind = spoken(deployment)
     standing = list(_standing(cell, deployment)) if kind.prefix else []
     if shared and kind.prefix and cell.scenario.kind == "agentic-coding":
         standing.append(Expectation("contamination", "<=", CONTAMINATION, rule="E10"))
+    if not kind.prefix:
+        standing.append(Expectation("engine_told", "==", "True", rule="E0"))
     unique = {(w.name, w.op, w.value): w for w in (*standing, *map(_as_logged, preflight))}
     return tuple(unique.values())
 
@@ -68,8 +70,10 @@ def _as_logged(wanted: Expectation) -> Expectation:
 
 def _standing(cell: Cell, deployment: Deployment) -> Iterator[Expectation]:
     ranks = ranks_of(cell.arm.topology).dp if cell.arm.topology else None
-    if ranks is not None:
-        yield Expectation("engines", "==", ranks, rule="E1")
+    yield Expectation("engines", "==", ranks_in(cell), rule="E1")
+    roles = {service.role for service in deployment.services}
+    if {"prefill", "decode"} <= roles:
+        yield Expectation("kv_handed_over", ">", 0.0, "bytes", "E11")
     if cell.scenario.kind == "agentic-coding":
         yield Expectation("prefix_hit", ">", 0.0, rule="E2")
         yield Expectation("prefix_gap", "<=", PREFIX_GAP, rule="E2")
@@ -78,7 +82,7 @@ def _standing(cell: Cell, deployment: Deployment) -> Iterator[Expectation]:
     if ranks is not None and ranks > 1 and cell.concurrency >= LANES_A_RANK * ranks:
         yield Expectation("rank_imbalance", "<=", IMBALANCE, rule="E7")
     words = [item.text for service in deployment.services for item in service.argv]
-    if engine_kind(deployment.kind).counts_graphs or "--cudagraph-metrics" in words:
+    if spoken(deployment).counts_graphs or "--cudagraph-metrics" in words:
         yield Expectation("graph_misses", "<=", GRAPH_MISSES, rule="E8")
     yield Expectation("preempted_share", "<=", PREEMPTED, rule="E4")
     if any(service.role == "router" for service in deployment.services):

@@ -20,6 +20,7 @@ ABSENT = "absent"  # value of an expectation that a line must not appear
 
 # expectation -> (code of the reason, what it means when it does not hold). A name without an entry is its own code.
 CODES: dict[str, tuple[str, str]] = {
+    "engine_told": ("no-evidence", "what the engine did is not known"),
     "kv_tokens": ("kv-tokens", "the KV pool is smaller than predicted"),
     "kv_gib": ("kv-tokens", "the KV pool is smaller than predicted"),
     "max_total_num_tokens": ("kv-tokens", "the KV pool is smaller than predicted"),
@@ -36,6 +37,7 @@ CODES: dict[str, tuple[str, str]] = {
     "preempted_share": ("preemptions", "requests lost their blocks to others"),
     "acceptance_length": ("acceptance", "speculation accepts another number of tokens than it should"),
     "contamination": ("contamination", "prompts met a cache that another cell had filled"),
+    "kv_handed_over": ("kv-handover", "decode workers got no KV from prefill workers"),
     "router_retries": ("router-retries", "the router sent requests twice"),
     "router_breaker": ("router-breaker", "the router shut a worker off"),
     "cuda_graph_max_bs": ("graphs", "graphs cover fewer requests than promised"),
