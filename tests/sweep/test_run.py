@@ -51,6 +51,8 @@ class FakeStart:
     on_progress: Callable[[Any], None] = lambda progress: None
     on_start: Callable[[str, Any], None] = lambda service, phases: None
     wrap: Any = None
+    machines: Any = None
+    start_s: float = 3.0
     telemetry: Any = None
     served: int = 0
     usable: bool = True
@@ -67,6 +69,9 @@ class FakeStart:
 
     def __exit__(self, *_: object) -> None:
         pass
+
+    def finish(self) -> None:
+        """Nothing is left behind."""
 
     def replay(self, cell: Cell, load: object) -> Attempt:
         self.served += 1

@@ -138,6 +138,12 @@ def sentence(event: Event) -> str:
         return f"{head}: FAILED in {event.text}"
     if event.kind == "done" and event.point is not None:
         return f"{head}: {_figures(event.point)}"
+    if event.kind == "done" and event.text:
+        return f"{head}: {event.text}"
+    if event.kind == "left":
+        return f"{head}: left out, {event.text}"
+    if event.kind == "chosen":
+        return f"{head}: {event.text}"
     return ""
 
 

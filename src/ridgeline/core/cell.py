@@ -67,6 +67,7 @@ class Arm:
     router: Component | None = None
     kv_p2p_transfer: str | None = None
     cpu_dram_gb: int = 0
+    pinned_caps: int | None = None  # the concurrency whose caps all cells of the arm have, so that they share a start
 
     @property
     def gpus(self) -> int:
@@ -74,13 +75,14 @@ class Arm:
 
     @property
     def label(self) -> str:
-        """`TP8EP8`, or `1xTP4+2xDP16EP16` for pools; with `mtp`, offload backend when set."""
+        """`TP8EP8`, or `1xTP4+2xDP16EP16` for pools; with `mtp`, offload backend and pinned caps when set."""
         if self.topology:
             text = self.topology.label
         else:
             text = "+".join(f"{pool.workers}x{pool.topology.label}" for pool in self.pools)
         text += f"-{self.spec_decoding}" if self.spec_decoding != "none" else ""
-        return text + (f"-{self.kv_offload_backend.name}" if self.kv_offload_backend else "")
+        text += f"-{self.kv_offload_backend.name}" if self.kv_offload_backend else ""
+        return text + (f"-caps{self.pinned_caps}" if self.pinned_caps else "")
 
 
 @dataclass(frozen=True)

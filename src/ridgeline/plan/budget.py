@@ -67,6 +67,7 @@ class Planner:
         self.candidates = list(candidates)
         self.seen: dict[int, Seen] = {}
         self.spent = 0.0
+        self.excluded: set[int] = set()  # were tried and gave nothing, or cannot be tried
         self._running: str | None = None
         logs = np.log2([max(1, c.conc) for c in self.candidates])
         same = np.array([[a.arm == b.arm for b in self.candidates] for a in self.candidates])
@@ -84,6 +85,19 @@ class Planner:
         self.spent += self.cost(index)
         self._running = self.candidates[index].arm
         self.seen[index] = seen
+
+    def know(self, index: int, seen: Seen) -> None:
+        """A cell that was measured before: it teaches and costs nothing."""
+        self.seen[index] = seen
+
+    def exclude(self, index: int, spent: float = 0.0) -> None:
+        """A cell gives no point: it is not asked for again, and nothing is learned from it but what it cost."""
+        self.spent += spent
+        self.excluded.add(index)
+
+    def stopped(self) -> None:
+        """No engine runs any more: the next cell pays for a start."""
+        self._running = None
 
     def corrected(self) -> tuple[Vector, Vector, Vector]:
         """Expected log x and log y of every candidate, and the deviation of their errors."""
@@ -106,7 +120,10 @@ class Planner:
         """
         x, y, deviation = self.corrected()
         have = frontier_at(self.seen.values(), self.levels)
-        hoped = frontier_at((Seen(math.exp(a), math.exp(b)) for a, b in zip(x, y, strict=True)), self.levels)
+        hopes = (
+            Seen(math.exp(a), math.exp(b)) for i, (a, b) in enumerate(zip(x, y, strict=True)) if i not in self.excluded
+        )
+        hoped = frontier_at(hopes, self.levels)
         scale = np.maximum(have, hoped)
         drawn_x = np.exp(x + self._normal[:, 0] * deviation)
         drawn_y = np.exp(y + self._normal[:, 1] * deviation)
@@ -115,7 +132,11 @@ class Planner:
         best: Choice | None = None
         best_rate = 0.0
         for arm in dict.fromkeys(candidate.arm for candidate in self.candidates):
-            cells = [i for i, one in enumerate(self.candidates) if one.arm == arm and i not in self.seen]
+            cells = [
+                i
+                for i, one in enumerate(self.candidates)
+                if one.arm == arm and i not in self.seen and i not in self.excluded
+            ]
             start = 0.0 if arm == self._running or not cells else self.candidates[cells[0]].start_cost
             alone = {i: float(gains[:, i].mean()) for i in cells if self.candidates[i].run_cost + start <= budget}
             order = sorted(alone, key=lambda i: alone[i] / self.candidates[i].run_cost, reverse=True)

@@ -20,6 +20,9 @@ from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.topology import Pool, Topology
 
 
+MANY = 1 << 20  # GPUs of one node, where only their number matters
+
+
 class Ranks(NamedTuple):
     """An engine's layout: `dp` ranks, each over `tp` x `pp` x `pcp` GPUs."""
 
@@ -71,6 +74,23 @@ def place(cell: Cell, gpus_per_node: int) -> tuple[Worker, ...]:
         found, node = _pool(cell, pool, node, gpus_per_node)
         workers += found
     return tuple(workers)
+
+
+def occupied(cell: Cell) -> dict[str, int]:
+    """GPUs a cell occupies, by role: those of its workers' ranks. A worker written as tp 1 with ep 8 has eight."""
+    if cell.arm.topology is not None:
+        return {"engine": cell.arm.topology.gpus}
+    found: dict[str, int] = {}
+    for worker in place(cell, MANY):
+        found[worker.role] = found.get(worker.role, 0) + worker.ranks.gpus
+    return found
+
+
+def ranks_in(cell: Cell) -> int:
+    """Data-parallel ranks of all workers of a cell: independent schedulers, each with its own KV pool."""
+    if cell.arm.topology is not None:
+        return ranks_of(cell.arm.topology).dp
+    return sum(worker.ranks.dp for worker in place(cell, MANY))
 
 
 def _pool(cell: Cell, pool: Pool, first: int, gpus_per_node: int) -> tuple[list[Worker], int]:

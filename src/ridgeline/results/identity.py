@@ -100,5 +100,6 @@ def facts(cell: Cell) -> dict[str, Any]:
         "router": canonical(arm.router) if arm.router else None,
         "kv_p2p_transfer": arm.kv_p2p_transfer,
         "cpu_dram_gb": arm.cpu_dram_gb,
+        "pinned_caps": arm.pinned_caps,
     }
     return {key: value for key, value in found.items() if value is not None}

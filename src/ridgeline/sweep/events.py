@@ -10,7 +10,7 @@ from ridgeline.core.cell import Cell
 from ridgeline.core.point import Point
 from ridgeline.replay.progress import Progress
 
-Kind = Literal["begin", "skip", "start", "ready", "replay", "progress", "done", "failed", "end"]
+Kind = Literal["begin", "skip", "start", "ready", "replay", "progress", "done", "failed", "left", "chosen", "end"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

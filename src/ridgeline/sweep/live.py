@@ -52,7 +52,7 @@ class LiveState:
             if now - self._written < EVERY_S:
                 return
         else:
-            state["state"] = event.kind
+            state["state"] = "waiting" if event.kind in ("left", "chosen") else event.kind
             state["text"] = event.text
             state.setdefault("steps", []).append({"step": event.kind, "text": event.text, "at": now})
         self._write()

@@ -1,13 +1,15 @@
-"""A sweep on Slurm: one job for each engine group, results through the shared folder.
+"""A sweep on Slurm: a job for each engine start that fits its walltime, results through the shared folder.
 
 The controller (this process) submits, watches and gathers; it may be killed at any moment and started again. Each job
-runs the same command line with `--executor local` on its group's cells, into a run folder of its own:
+runs the same command line with `--executor local` on its cells, into a run folder of its own:
 
-    RUN/jobs/GROUP/{keys,job.sh,job.json,slurm.log}    what was submitted
-    RUN/jobs/GROUP/run/                                the job's own run folder
-    RUN/{cells,failures}/                              gathered from there, a cell at a time, whole or not at all
+    RUN/jobs/NAME/{keys,job.sh,job.json,slurm.log}     what was submitted
+    RUN/jobs/NAME/run/                                 the job's own run folder
+    RUN/{cells,failures,evals}/                        gathered from there, a cell at a time, whole or not at all
 
-A job that left the queue without finishing its cells is submitted again, once; Ctrl-C cancels what is queued.
+A deployment of several nodes gets one allocation of that many; its services find their nodes in it by number. What the
+machine is to blame for is tried once more as a new attempt, on other nodes; a job that left the queue without a result
+for a cell likewise. Ctrl-C cancels what is queued.
 """
 
 from __future__ import annotations
@@ -16,28 +18,44 @@ import json
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ridgeline.core.errors import EnvironmentFailed
+from ridgeline.launch.allocation import nodes_of
+from ridgeline.launch.blame import Blame
 from ridgeline.launch.slurm import Slurm, warning_of
 from ridgeline.results import durable
-from ridgeline.results.runfolder import KEY_DIGITS, RunFolder
+from ridgeline.results.runfolder import KEY_DIGITS, Failure, RunFolder
+from ridgeline.sweep.evaluation.scored import attach
 from ridgeline.sweep.events import Event, Kind
-from ridgeline.sweep.groups import Group, grouped
+from ridgeline.sweep.groups import grouped
 from ridgeline.sweep.live import LIVE, LiveState
+from ridgeline.sweep.packing import Bundle, Packed, packed, walltime_s
 from ridgeline.sweep.run import Planned, Summary, Sweep
 
 JOBS = "jobs"
-SUBMISSIONS = 2  # of one group in one start of the controller
+TRIES = 2  # of one cell in one start of the controller
 POLL_S = 5.0
+
+Member = tuple[int, Planned]  # place in the sweep, from 1
+
+
+@dataclass(slots=True)
+class Job:
+    """A submitted job and its cells."""
+
+    place: Path
+    id: str
+    members: list[Member]
 
 
 @dataclass(slots=True)
 class SlurmSweep:
     """Runs `sweep` on a cluster. `command`: the words that run the same sweep locally, without run folder; `options`:
-    sbatch's, by the runner of a group's cells."""
+    sbatch's, by the runner of a cell; `together`: a job runs as many engine starts as its time holds."""
 
     sweep: Sweep
     folder: RunFolder
@@ -47,135 +65,221 @@ class SlurmSweep:
     poll_s: float = POLL_S
     sleep: Callable[[float], None] = time.sleep
     say: Callable[[str], None] = lambda text: None
+    together: bool = False
     _planned: list[Planned] = field(default_factory=list)
     _told: dict[str, str] = field(default_factory=dict)
-    _submitted: dict[str, int] = field(default_factory=dict)
+    _tries: Counter[str] = field(default_factory=Counter)
+    _shunned: dict[str, set[str]] = field(default_factory=dict)  # nodes that failed, by run key
+    _jobs: list[Job] = field(default_factory=list)  # that are or may be in the queue
 
     def run(self) -> Summary:
-        """Submit, wait, gather. Raises EnvironmentFailed when Slurm cannot be reached; a KeyboardInterrupt cancels the
-        jobs of this run and goes on up."""
+        """Submit, wait, gather. A cell longer than its walltime fails in the layer `scheduler`, with the arithmetic.
+        Raises EnvironmentFailed when Slurm cannot be reached; a KeyboardInterrupt cancels the jobs of this run and goes
+        on up."""
         self._planned = self.sweep.plan()
-        live = LiveState(self.folder.path / LIVE, [(item.cell.name, item.run_key) for item in self._planned])
+        live = LiveState(self.folder.path / LIVE, [(item.title, item.run_key) for item in self._planned])
         live.begin()
         if warning := warning_of(self.slurm.tracking()):
             self.say(f"warning: {warning}")
-        groups = grouped(list(enumerate(self._planned, 1)))
-        skipped = sum(self.folder.finished(item.run_key) for item in self._planned)
+        skipped = sum(map(self._finished, self._planned))
         try:
-            self._watch(groups, live)
+            self._watch(live)
         except KeyboardInterrupt:
-            self.slurm.cancel(job for group in groups if (job := self._job(group)))
+            self.slurm.cancel(job.id for job in self._jobs)
             raise
         finally:
             live.end()
-        done = sum(self.folder.finished(item.run_key) for item in self._planned)
-        failed = len({failure.run_key for failure in self.folder.failures()} & {p.run_key for p in self._planned})
+        done = sum(map(self._finished, self._planned))
+        failed = len(self._failures().keys() & {item.run_key for item in self._planned})
         return Summary(done - skipped, skipped, failed, len(self._planned) - done - failed)
 
-    def _watch(self, groups: list[Group[Planned]], live: LiveState) -> None:
-        for group in groups:
-            self._gather(group, live)
-        open_groups = [group for group in groups if not self._finished(group)]
-        known = self.slurm.states(job for group in open_groups if (job := self._job(group)))
-        for group in open_groups:
-            job = self._job(group)
-            if job is None or not known[job].live:  # a controller before us may have left a job that still runs
-                self._submit(group)
-        while open_groups:
-            states = self.slurm.states(job for group in open_groups if (job := self._job(group)))
-            for group in list(open_groups):
-                state = states.get(self._job(group) or "")
-                self._gather(group, live)
-                if state is not None and state.live:
-                    self._tell_state(group, state.state, state.node or state.reason, live)
-                elif self._finished(group):
-                    open_groups.remove(group)
-                elif self._submitted.get(self._key(group), 0) < SUBMISSIONS:
-                    self._submit(group)
+    def _watch(self, live: LiveState) -> None:
+        """A controller before us may have left results, and jobs that still wait or run: they come first."""
+        self._gather(live)
+        before = self._left_behind()
+        states = self.slurm.states(job.id for job in before)
+        self._jobs = [job for job in before if states[job.id].live]
+        covered = {item.run_key for job in self._jobs for _, item in job.members}
+        self._submit([(at, item) for at, item in self._open() if item.run_key not in covered], live)
+        while self._jobs:
+            states = self.slurm.states(job.id for job in self._jobs)
+            self._gather(live)
+            for job in list(self._jobs):
+                state = states[job.id]
+                if state.live:
+                    self._tell_state(job, state.state, state.node or state.reason, live)
                 else:
-                    self._lost(group, live)
-                    open_groups.remove(group)
-            if open_groups:
+                    self._jobs.remove(job)
+                    self._ended(job, live)
+            if self._jobs:
                 self.sleep(self.poll_s)
 
-    # One group
+    def _ended(self, job: Job, live: LiveState) -> None:
+        """A job is gone: what it did not finish is tried again or has failed."""
+        failures = self._failures()
+        again: list[Member] = []
+        for at, item in job.members:
+            if self._finished(item):
+                continue
+            failure = failures.get(item.run_key)
+            if failure is not None and not self._elsewhere(failure):
+                continue
+            if self._tries[item.run_key] < TRIES:
+                again.append((at, item))
+                if failure is not None:
+                    self._shunned.setdefault(item.run_key, set()).update(failure.detail.get("nodes", ()))
+            elif failure is None:
+                self._lost(job, at, item, live)
+        self._submit(again, live)
 
-    def _key(self, group: Group[Planned]) -> str:
-        return group.deployment.digest[:KEY_DIGITS]
+    def _elsewhere(self, failure: Failure) -> bool:
+        """Whether a failure is worth another node: the machine did it, and no later attempt said otherwise."""
+        return failure.detail.get("blame") == str(Blame.INFRASTRUCTURE)
 
-    def _place(self, group: Group[Planned]) -> Path:
-        return self.folder.path.resolve() / JOBS / self._key(group)
+    # Submitting
 
-    def _job(self, group: Group[Planned]) -> str | None:
-        try:
-            return str(json.loads((self._place(group) / "job.json").read_text())["job"])
-        except (OSError, ValueError, KeyError):
-            return None
+    def _open(self) -> list[Member]:
+        """Cells without a result that a job is to be asked for: those that never ran, and (once a start of this
+        controller) those that failed before."""
+        return [(at, item) for at, item in enumerate(self._planned, 1) if not self._finished(item)]
 
-    def _submit(self, group: Group[Planned]) -> None:
-        """Write the job down and queue it. The keys are those that have no point yet."""
-        place = self._place(group)
+    def _submit(self, members: Sequence[Member], live: LiveState) -> None:
+        bundles: list[Bundle[Planned]] = []
+        for walltime, own in self._by_walltime(members).items():
+            found = self._packed(own, walltime)
+            for long in found.refused:
+                message = f"does not fit its walltime: {long.why}"
+                hint = "a longer `time` in the fleet's scheduler options, or a shorter window"
+                self.folder.write_failure(long.item.cell, long.item.run_key, "scheduler", message, hint=hint)
+                self._tell("failed", long.at, live, text=f"scheduler: {message}")
+            bundles += found.bundles
+        for bundle in bundles:
+            self._jobs.append(self._queue(bundle))
+
+    def _by_walltime(self, members: Sequence[Member]) -> Mapping[float | None, list[Member]]:
+        found: dict[float | None, list[Member]] = {}
+        for at, item in members:
+            text = self.options(item).get("time")
+            found.setdefault(walltime_s(text) if text else None, []).append((at, item))
+        return found
+
+    def _packed(self, members: Sequence[Member], walltime: float | None) -> Packed[Planned]:
+        def alike(item: Planned) -> object:
+            return tuple(sorted(self.options(item).items())), nodes_of(item.deployment)
+
+        return packed(grouped(members), self.sweep.expected, walltime, together=alike if self.together else None)
+
+    def _queue(self, bundle: Bundle[Planned]) -> Job:
+        """Write a job down and queue it."""
+        members = bundle.members
+        item = members[0][1]
+        place = self._free_place(item)
+        keys = [member.run_key for _, member in members]
         with durable.environment(f"write {place}"):
-            place.mkdir(parents=True, exist_ok=True)
-            left = [item.run_key for _, item in group.members if not self.folder.finished(item.run_key)]
-            (place / "keys").write_text("".join(f"{key}\n" for key in left))
+            self._seed(place / "run", keys)
+            (place / "keys").write_text("".join(f"{key}\n" for key in keys))
             more = ["--executor", "local", "--out", str(place / "run"), "--only-keys", str(place / "keys")]
-            script = f"#!/bin/sh\nexec {shlex.join([*self.command, *more])}\n"
-            (place / "job.sh").write_text(script)
-        item = group.members[0][1]
+            (place / "job.sh").write_text(f"#!/bin/sh\nexec {shlex.join([*self.command, *more])}\n")
+        shunned = set().union(*(self._shunned.get(key, set()) for key in keys))
+        nodes = max(nodes_of(member.deployment) for _, member in members)
+        spread = {"nodes": str(nodes), "ntasks-per-node": "1"} if nodes > 1 else {}
         job = self.slurm.submit(
             place / "job.sh",
-            name=f"ridgeline-{self._key(group)[:8]}",
+            name=f"ridgeline-{place.name[:8]}",
             log=place / "slurm.log",
-            options=self.options(item),
-            exclude=self.slurm.unavailable(),
+            options={**spread, **self.options(item)},
+            exclude=self._excluded(shunned, nodes),
         )
-        durable.write_bytes(place / "job.json", json.dumps({"job": job, "keys": left}).encode())
-        self._submitted[self._key(group)] = self._submitted.get(self._key(group), 0) + 1
-        self.say(f"job {job} for {len(left)} cells of {item.cell.line}")
+        durable.write_bytes(place / "job.json", json.dumps({"job": job, "keys": keys}).encode())
+        self._tries.update(keys)
+        what = item.cell.line if len(bundle.parts) == 1 else f"{len(bundle.parts)} engine starts"
+        on = f" on {nodes} nodes" if nodes > 1 else ""
+        self.say(f"job {job} for {len(keys)} cells of {what}{on}, about {bundle.seconds / 60:,.0f} min")
+        return Job(place, job, list(members))
 
-    def _finished(self, group: Group[Planned]) -> bool:
-        """Every cell has a point, or a failure from a job that ended of itself."""
-        failed = {failure.run_key for failure in self.folder.failures()}
-        return all(self.folder.finished(i.run_key) or i.run_key in failed for _, i in group.members)
+    def _excluded(self, shunned: set[str], needed: int) -> set[str]:
+        """Nodes that take no jobs, and those that failed these cells, as long as enough others are left."""
+        away = self.slurm.unavailable()
+        left = self.slurm.nodes() - away - shunned
+        return away | shunned if len(left) >= needed else away
 
-    def _gather(self, group: Group[Planned], live: LiveState) -> None:
-        """Take over what the job's run folder holds and ours does not."""
-        source = self._place(group) / "run"
-        if not (source / "run.json").exists():
-            return
-        for index, item in group.members:
-            prefix = item.run_key[:KEY_DIGITS]
-            for kind, pattern in (("cells", f"cells/{prefix}*"), ("failures", f"failures/{prefix}/[0-9]*")):
-                for found in sorted(source.glob(pattern)):
-                    target = self.folder.path / found.relative_to(source)
-                    if not target.exists():
-                        _adopt(found, target)
-                        self._tell("done" if kind == "cells" else "failed", index, live)
+    def _free_place(self, item: Planned) -> Path:
+        """A folder for a job: named by its engine, numbered from the second on."""
+        jobs = self.folder.path.resolve() / JOBS
+        name = item.deployment.digest[:KEY_DIGITS]
+        number = 1
+        while (place := jobs / (name if number == 1 else f"{name}.{number}")).exists():
+            number += 1
+        place.mkdir(parents=True)
+        return place
 
-    def _lost(self, group: Group[Planned], live: LiveState) -> None:
-        """The job ended twice without a result: what is left of its cells failed in the scheduler."""
-        log = self._place(group) / "slurm.log"
-        failed = {failure.run_key for failure in self.folder.failures()}
-        for index, item in group.members:
-            if self.folder.finished(item.run_key) or item.run_key in failed:
+    def _seed(self, run: Path, keys: Iterable[str]) -> None:
+        """Give a job's run folder the failures of its cells, so that attempts are counted on."""
+        with RunFolder.create_or_open(run, self.folder.header) as folder:
+            for key in keys:
+                source = self.folder.path / "failures" / key[:KEY_DIGITS]
+                if source.is_dir():
+                    shutil.copytree(source, folder.path / "failures" / key[:KEY_DIGITS])
+
+    def _left_behind(self) -> list[Job]:
+        """Jobs that an earlier controller wrote down."""
+        places = {item.run_key: (at, item) for at, item in enumerate(self._planned, 1)}
+        found = []
+        for file in sorted((self.folder.path.resolve() / JOBS).glob("*/job.json")):
+            try:
+                told = json.loads(file.read_text())
+                members = [places[key] for key in told["keys"] if key in places]
+                found.append(Job(file.parent, str(told["job"]), members))
+            except (OSError, ValueError, KeyError):
                 continue
-            message = f"job {self._job(group)} left the queue without a result for this cell"
-            hint = f"`{log}` holds what it said"
-            self.folder.write_failure(item.cell, item.run_key, "scheduler", message, hint=hint, logs={log.name: log})
-            self._tell("failed", index, live, text=f"scheduler: {message}")
+        return [job for job in found if job.members]
 
-    def _tell_state(self, group: Group[Planned], state: str, where: str, live: LiveState) -> None:
+    # Gathering
+
+    def _finished(self, item: Planned) -> bool:
+        return self.sweep.finished(self.folder, item)
+
+    def _failures(self) -> dict[str, Failure]:
+        """The last failure of each cell without a point."""
+        return {failure.run_key: failure for failure in self.folder.failures()}
+
+    def _gather(self, live: LiveState) -> None:
+        """Take over what the jobs' run folders hold and ours does not."""
+        scored = False
+        for source in sorted((self.folder.path / JOBS).glob("*/run")):
+            for at, item in enumerate(self._planned, 1):
+                prefix = item.run_key[:KEY_DIGITS]
+                patterns = (f"cells/{prefix}*", f"evals/eval_{prefix}", f"failures/{prefix}/[0-9]*")
+                for pattern in patterns:
+                    for found in sorted(source.glob(pattern)):
+                        target = self.folder.path / found.relative_to(source)
+                        if not target.exists():
+                            _adopt(found, target)
+                            kind = found.relative_to(source).parts[0]
+                            scored |= kind == "evals"
+                            self._tell("failed" if kind == "failures" else "done", at, live)
+        if scored:
+            attach(self.folder)
+
+    def _lost(self, job: Job, at: int, item: Planned, live: LiveState) -> None:
+        """Jobs ended again and again without a result for a cell: it failed in the scheduler."""
+        log = job.place / "slurm.log"
+        message = f"job {job.id} left the queue without a result for this cell"
+        hint = f"`{log}` holds what it said"
+        self.folder.write_failure(item.cell, item.run_key, "scheduler", message, hint=hint, logs={log.name: log})
+        self._tell("failed", at, live, text=f"scheduler: {message}")
+
+    def _tell_state(self, job: Job, state: str, where: str, live: LiveState) -> None:
         text = f"{state.lower()} {where}".strip()
-        for index, item in group.members:
-            if not self.folder.finished(item.run_key) and self._told.get(item.run_key) != text:
+        for at, item in job.members:
+            if not self._finished(item) and self._told.get(item.run_key) != text:
                 self._told[item.run_key] = text
-                self._tell("start", index, live, text=text)
+                self._tell("start", at, live, text=text)
 
-    def _tell(self, kind: Kind, index: int, live: LiveState, text: str = "") -> None:
-        item = self._planned[index - 1]
-        point = self.folder.point_of(item.run_key) if kind == "done" else None
-        event = Event(kind=kind, index=index, total=len(self._planned), cell=item.cell, text=text, point=point)
+    def _tell(self, kind: Kind, at: int, live: LiveState, text: str = "") -> None:
+        item = self._planned[at - 1]
+        point = self.folder.point_of(item.run_key) if kind == "done" and not item.task else None
+        event = Event(kind=kind, index=at, total=len(self._planned), cell=item.cell, text=text, point=point)
         live(event)
         self.sweep.listen(event)
 
@@ -196,7 +300,7 @@ def local_command(words: Sequence[str], python: str) -> list[str]:
             skip = False
         elif name in ("--out", "--executor"):
             skip = not glued
-        elif name != "--json":
+        elif name not in ("--json", "--pack"):
             kept.append(word)
     if not kept:
         raise EnvironmentFailed("there is no command line to hand to a job")

@@ -117,6 +117,10 @@ def prompt_drift(scope: Scope) -> Amount:
     return Amount(float(served[both].sum()) / total - 1, int(both.sum()))
 
 
+# Bytes of KV that one engine got from another: then two engines counted the same prompt.
+HANDED_OVER = ("ridgeline:kv_transfer_bytes_total", "vllm:nixl_bytes_transferred_sum")
+
+
 @metric(
     "count_difference",
     title="Client's counts against the server's counters",
@@ -127,10 +131,14 @@ def prompt_drift(scope: Scope) -> Amount:
     formula="sum of usage over the profiling requests / increase of the server's token counters over the window - 1; "
     "0 where the scrapes next to the window's ends leave room for the client's sum",
     source="ours; counters prompt_tokens_total and generation_tokens_total of vLLM and SGLang",
-    pitfalls="cancelled requests cost the server tokens the client never saw; somebody else's load shows as negative",
+    pitfalls="cancelled requests cost the server tokens the client never saw; somebody else's load shows as negative; none where "
+    "KV goes from prefill to decode workers, since both count a prompt",
 )
 def count_difference(scope: Scope) -> dict[str, Amount]:
     window = scope.server_window_ns
+    if window and any(scope.scrapes.increase((name,), window) for name in HANDED_OVER):
+        reason = "prefill and decode workers both count a prompt, and its first token"
+        return {part: Amount(None, None, reason) for part in ("input", "output")}
     found = {}
     for part, column, names in (("input", "prompt_tokens", _READ), ("output", "completion_tokens", _GENERATED)):
         mine = finite(scope.columns[column][scope.columns.profiling])

@@ -16,6 +16,7 @@ from ridgeline.core.record import Outcome, Record, Replay
 from ridgeline.core.where import Where
 from ridgeline.launch.engines import engine_kind, read_log, router, spoken
 from ridgeline.results.metrics.scrapes import Scrapes
+from ridgeline.results.metrics.tokens import HANDED_OVER
 
 PARSER = "metrics/1"
 FULL_POOL = 0.9  # peak use above which missing prefixes may have been evicted, which is no defect
@@ -25,7 +26,6 @@ _RANK = re.compile(r'(?:^|,)engine="([^"]*)"')
 STEPS = "ridgeline:emulator_decode_steps_total"
 DRAFTS = "vllm:spec_decode_num_drafts_total"
 POSITIONS = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
-HANDED_OVER = ("ridgeline:kv_transfer_bytes_total", "vllm:nixl_bytes_transferred_sum")
 _ROUTER = "vllm_router_"
 
 
