@@ -96,6 +96,23 @@ def test_fixed_sessions_have_exact_lengths_and_share_nothing() -> None:
     assert [s.id for s in fixed_sessions(1000, 128, 2, seed=2)] != [s.id for s in sessions[:2]]
 
 
+@pytest.mark.parametrize("mode", ["bytes", "token-ids"])
+@pytest.mark.parametrize("isl", [1, 7, 300])
+def test_two_points_of_one_seed_have_equal_lengths_and_other_texts(mode: str, isl: int) -> None:
+    """On a server that stays up the second would else be answered from its prefix cache."""
+
+    def texts(run: str) -> list[tuple[int, bytes]]:
+        made = fixed_sessions(isl, 4, 20, seed=1, range_ratio=0.5, run=run)
+        source = make_prompts(made, mode, model="m")
+        return [(one.root.turns[0].input_tokens, b"".join(source.body(send(one)))) for one in made]
+
+    first, second = texts("a"), texts("b")
+    assert [tokens for tokens, _ in first] == [tokens for tokens, _ in second] and first == texts("a")
+    common = {text for _, text in first} & {text for _, text in second}
+    assert not common or (isl == 1 and mode == "token-ids"), "a single token may repeat by chance"
+    assert all(tokens >= 1 for tokens, _ in first), "no prompt is empty"
+
+
 def test_fixed_sessions_can_vary_or_repeat() -> None:
     varied = [s.root.turns[0] for s in fixed_sessions(1000, 100, 200, range_ratio=0.8)]
     assert {800 <= turn.input_tokens <= 1000 and 80 <= turn.output_tokens <= 100 for turn in varied} == {True}

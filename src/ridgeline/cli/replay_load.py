@@ -145,7 +145,9 @@ def _contradictions(options: LoadOptions) -> list[Problem]:
 def _fixed(options: LoadOptions, run_id: str) -> Load:
     isl, osl = options.isl or 0, options.osl or 0
     count = (options.requests or POOL) + _warmup_requests(options)
-    sessions = fixed_sessions(isl, osl, count, options.seed, range_ratio=options.range_ratio, repeated=options.repeated)
+    sessions = fixed_sessions(
+        isl, osl, count, options.seed, range_ratio=options.range_ratio, repeated=options.repeated, run=run_id
+    )
     settings: LoopSettings
     pacer: Pacer
     if options.rate is not None:
@@ -223,6 +225,7 @@ def _whole(seconds: float | None) -> int | None:
 
 
 def plain(settings: Any) -> dict[str, Any]:
-    """A settings value as plain data."""
+    """A settings value as plain data; an infinite rate as a word, because JSON has no such number."""
     names = [name for kind in reversed(type(settings).__mro__) for name in getattr(kind, "__slots__", ())]
-    return {name: getattr(settings, name) for name in names}
+    values = {name: getattr(settings, name) for name in names}
+    return {name: str(value) if value == math.inf else value for name, value in values.items()}

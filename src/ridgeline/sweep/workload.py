@@ -55,7 +55,8 @@ class Workload:
         return self.corpus().source if cell.scenario.kind == "agentic-coding" else "synthetic requests of fixed length"
 
     def load(self, cell: Cell, run_id: str, model: str) -> Load:
-        """The load of one cell. `run_id` makes its markers and ids its own: equal ids give equal bytes."""
+        """The load of one cell. `run_id` makes its markers, ids and fixed-length texts its own: equal ids give equal
+        bytes."""
         settings = self.settings
         if cell.scenario.kind == "agentic-coding":
             sessions: Sequence[Session] = self.corpus().sessions
@@ -66,6 +67,7 @@ class Workload:
         else:
             pacing = settings.fixed(cell.concurrency, run_id)
             count = (pacing.requests or 0) + pacing.warmup_requests
-            sessions = fixed_sessions(cell.scenario.isl or 0, cell.scenario.osl or 0, count, seed=settings.seed)
+            isl, osl = cell.scenario.isl or 0, cell.scenario.osl or 0
+            sessions = fixed_sessions(isl, osl, count, seed=settings.seed, run=run_id)
             pacer = ClosedLoopPacer(sessions, pacing)
         return Load(pacer, make_prompts(sessions, settings.prompts, model=model, seed=settings.seed))

@@ -114,13 +114,22 @@ def quickstart_trace() -> Path:
 
 
 def fixed_sessions(
-    isl: int, osl: int, count: int, seed: int = 42, *, range_ratio: float = 1.0, repeated: bool = False
+    isl: int,
+    osl: int,
+    count: int,
+    seed: int = 42,
+    *,
+    range_ratio: float = 1.0,
+    repeated: bool = False,
+    run: str = "",
 ) -> tuple[Session, ...]:
     """Sessions of one turn with exactly `isl` prompt tokens (content; a chat template comes on top) and `osl` to
     generate, sharing nothing.
 
     `range_ratio` below 1 draws both lengths uniformly between that share of them and the whole. `repeated`: all
-    prompts are the same text, to measure with a warm prefix cache. Raises InputError on lengths below 1.
+    prompts are the same text, to measure with a warm prefix cache. `run`: another one gives other texts of the same
+    lengths, so that a point does not find the one before it in the cache of a server that stays up. Raises InputError
+    on lengths below 1.
     """
     for name, value in (("isl", isl), ("osl", osl), ("count", count)):
         if value < 1:
@@ -147,7 +156,7 @@ def fixed_sessions(
             hash_ids=BlockIds(ids.base, blocks),
             source_kind="fixed",
         )
-        name = f"fixed_{seed}_{isl}_{osl}_{number:06d}"
+        name = f"fixed_{seed}_{isl}_{osl}_{number:06d}{run and f'_{run}'}"
         root = Conversation(id=name, scope=name, turns=(turn,))
         scope = "global" if repeated else "local"
         sessions.append(Session(id=name, conversations=(root,), block_size=BLOCK, hash_scope=scope))
