@@ -53,6 +53,7 @@ class FakeStart:
     wrap: Any = None
     machines: Any = None
     start_s: float = 3.0
+    logs: dict[str, Path] = field(default_factory=dict)
     telemetry: Any = None
     served: int = 0
     usable: bool = True
@@ -72,6 +73,13 @@ class FakeStart:
 
     def finish(self) -> None:
         """Nothing is left behind."""
+
+    def answer(self, task: str, ask: Callable[[str], Any]) -> Any:
+        self.served += 1
+        try:
+            return ask("http://127.0.0.1:1")
+        except EnvironmentFailed as error:
+            raise AttemptFailed("evaluation", error.message, hint=error.hint, logs={}) from error
 
     def replay(self, cell: Cell, load: object) -> Attempt:
         self.served += 1

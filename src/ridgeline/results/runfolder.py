@@ -4,6 +4,8 @@
     RUN/cells/KEY/{cell,deployment,point}.json       a finished cell; KEY is the run key's first 16 digits, with
     RUN/cells/KEY/{records,samples}.parquet, logs/   `.N` from the second attempt on
     RUN/cells/KEY/artifacts/                         what a launch script left
+    RUN/cells/KEY/evaluation.json                    of the same cell, laid there when it was scored
+    RUN/evals/eval_KEY/                              an accuracy evaluation with lm-eval's own files
     RUN/failures/KEY/N/failure.json, logs/           attempt N failed, in which layer and why
 
 In: cells with their points, replays and logs. Out: the same, read back. It knows nothing of how they were made.
@@ -13,6 +15,7 @@ Formats and versions: docs/reference/run-folder.md.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -24,13 +27,14 @@ from typing import Any
 from ridgeline.core.cell import Cell
 from ridgeline.core.deployment import Deployment
 from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
-from ridgeline.core.point import Point
+from ridgeline.core.point import Caution, Point
 from ridgeline.core.record import Replay
 from ridgeline.core.where import Where
 from ridgeline.results import durable, formats
 from ridgeline.results.frontier import Exclusion
 
 KEY_DIGITS = 16
+EVALUATION = "evaluation.json"
 MOST_ARTIFACTS = 256 << 20  # bytes of one cell
 
 
@@ -290,7 +294,7 @@ class RunFolder:
 
     def _point(self, folder: Path) -> Point:
         file = folder / "point.json"
-        return formats.POINT.decode(file.read_bytes(), Point, str(file))
+        return with_evaluation(formats.POINT.decode(file.read_bytes(), Point, str(file)), folder / EVALUATION)
 
     def _all_cells(self) -> list[Path]:
         return sorted(path for path in (self.path / "cells").glob("[0-9a-f]*") if (path / "point.json").exists())
@@ -301,6 +305,24 @@ class RunFolder:
 
     def _latest(self, run_key: str) -> Path | None:
         return max(self._folders(run_key), key=lambda path: _attempt(path.name), default=None)
+
+
+def with_evaluation(point: Point, file: Path) -> Point:
+    """The point with the accuracy evaluation that lies beside it, if any: its status among the facts, all of it in the
+    provenance, and a caution when it is below its bar. Raises InputError when the file is damaged."""
+    try:
+        told = json.loads(file.read_bytes())
+        status = str(told["status"])
+    except FileNotFoundError:
+        return point
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError([Problem(f"is no evaluation: {error}", Where(str(file)))]) from error
+    cautions = point.cautions
+    if status == "failed":
+        text = f"{told.get('task')} scored {told.get('score')}, and the bar is {told.get('bar')}"
+        cautions = (*cautions, Caution("accuracy", text, "look at the samples of the evaluation"))
+    facts = {**point.facts, "evaluation": status}
+    return replace(point, facts=facts, cautions=cautions, provenance={**point.provenance, "evaluation": told})
 
 
 def _folder(run_key: str, attempt: int) -> str:

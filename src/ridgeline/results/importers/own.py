@@ -17,11 +17,11 @@ from ridgeline.core.cell import digest
 from ridgeline.core.deployment import Deployment
 from ridgeline.core.point import Point
 from ridgeline.results import formats, validity
-from ridgeline.results.importers.api import Bundle, Imported, ImportedPoint, ImportedRun, Importer, Notes
-from ridgeline.results.runfolder import Failure, RunHeader, StoredCell
+from ridgeline.results.importers.api import Bundle, Evaluation, Imported, ImportedPoint, ImportedRun, Importer, Notes
+from ridgeline.results.runfolder import EVALUATION, Failure, RunHeader, StoredCell, with_evaluation
 
 ORIGIN = "ridgeline"
-_FILES = ("run.json", "cells/*/*.json", "cells/*/*.parquet", "failures/*/failure.json")
+_FILES = ("run.json", "evals/eval_*/evaluation.json", "cells/*/*.json", "cells/*/*.parquet", "failures/*/failure.json")
 _NAMED = ("cell.json", "point.json", "deployment.json")
 _SLO = ("ttft_s", "itl_s", "e2e_s")
 
@@ -63,8 +63,32 @@ def read(bundle: Bundle, derive: bool = False) -> Imported:
         },
         points=_repeats(points),
         failures=_failures(bundle, done),
+        evaluations=_evaluations(bundle),
     )
     return Imported(format=IMPORTER.name, version=IMPORTER.version, runs=(run,), unmapped=notes.all())
+
+
+def _evaluations(bundle: Bundle) -> tuple[Evaluation, ...]:
+    """Accuracy evaluations of the run, one a cell and task."""
+    found = []
+    for name in bundle.matching("evals/eval_*/evaluation.json"):
+        told = bundle.data(name)
+        line, task = str(told["name"]).rpartition("/")[0], str(told["task"])
+        found.append(
+            Evaluation(
+                key=f"{line}/{task}/c{told['concurrency']}",
+                task=task,
+                metric=told.get("metric") or "none",
+                score=told.get("score"),
+                stderr=told.get("stderr"),
+                n=told.get("samples"),
+                line=line,
+                concurrency=told["concurrency"],
+                measured_at=None,
+                facts={"status": told["status"], "bar": told.get("bar"), "source": told["source"]},
+            )
+        )
+    return tuple(found)
 
 
 def formats_plain(value: Any) -> Any:
@@ -100,6 +124,8 @@ def _point(bundle: Bundle, folder: str, names: list[str], derive: bool) -> Impor
         deployment = formats.DEPLOYMENT.decode(file.read_bytes(), Deployment, str(file))
     if derive and records is not None:
         point = derived(point, stored, records, samples)
+    if EVALUATION in names:
+        point = with_evaluation(point, path(EVALUATION))
     documents = {
         name.removesuffix(".json"): bundle.data(f"{folder}/{name}")
         for name in sorted(names)

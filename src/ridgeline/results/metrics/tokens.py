@@ -131,8 +131,8 @@ HANDED_OVER = ("ridgeline:kv_transfer_bytes_total", "vllm:nixl_bytes_transferred
     formula="sum of usage over the profiling requests / increase of the server's token counters over the window - 1; "
     "0 where the scrapes next to the window's ends leave room for the client's sum",
     source="ours; counters prompt_tokens_total and generation_tokens_total of vLLM and SGLang",
-    pitfalls="cancelled requests cost the server tokens the client never saw; somebody else's load shows as negative; none where "
-    "KV goes from prefill to decode workers, since both count a prompt",
+    pitfalls="cancelled requests cost the server tokens the client never saw; somebody else's load shows as negative; "
+    "none where KV goes from prefill to decode workers, since both count a prompt",
 )
 def count_difference(scope: Scope) -> dict[str, Amount]:
     window = scope.server_window_ns

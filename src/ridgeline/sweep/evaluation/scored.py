@@ -17,13 +17,13 @@ from ridgeline.core.deployment import Deployment
 from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.core.point import Source
 from ridgeline.results import durable, formats
-from ridgeline.results.runfolder import KEY_DIGITS, RunFolder
+from ridgeline.results.runfolder import EVALUATION, KEY_DIGITS, RunFolder
 from ridgeline.sweep.evaluation.changes import changes
 from ridgeline.sweep.evaluation.lmeval import Execute, Task, execute, run_task
 from ridgeline.sweep.evaluation.verdict import Evaluated, evaluated, meta_env
 
 EVALS = "evals"
-RESULT = "evaluation.json"
+RESULT = EVALUATION
 
 
 @dataclass(frozen=True, slots=True)
