@@ -203,6 +203,9 @@ def artifacts(root: Path) -> Path:
         "bmk_y_attempt2/agg_y.json": json.dumps({**first, "conc": 16, "tput_per_gpu": 44.0}),
         "server_logs_x/engine.json": json.dumps({"lines": []}),
         "eval_x/meta_env.json": json.dumps({"infmax_model_prefix": "m", "hw": "B200", "framework": "SGLang"}),
+        # what an evaluation says of itself looks like a row, and is none
+        "eval_y/meta_env.json": json.dumps({**first, "conc": 32}),
+        "eval_results_all/agg_eval.json": json.dumps([{**first, "conc": 32, "task": "gsm8k", "score": 0.95}]),
         "eval_x/results_1.json": json.dumps({
             "lm_eval_version": "1",
             "results": {"gsm8k": {"exact_match,strict-match": 0.95, "exact_match_stderr,strict-match": 0.01,

@@ -51,7 +51,7 @@ def read(bundle: Bundle, derive: bool = False) -> Imported:
     rows: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for name in bundle.matching("*.json"):
         data = json_or_none(bundle.files[name])
-        found = _rows(data)
+        found = [] if _of_eval(name) else _rows(data)
         for row in found:
             rows.setdefault(digest(_plain(row)), (name, row))
         if not found and not _is_eval(name) and not _is_raw(data):
@@ -198,7 +198,12 @@ def _is_raw(data: Any) -> bool:
 
 
 def _is_eval(name: str) -> bool:
-    return name.endswith("meta_env.json") or "/eval_" in f"/{name}" or name.rpartition("/")[2].startswith("results_")
+    return _of_eval(name) or name.rpartition("/")[2].startswith("results_")
+
+
+def _of_eval(name: str) -> bool:
+    """Whether a file lies in an evaluation's artifact: its metadata and rows say what was evaluated, as points do."""
+    return name.endswith("meta_env.json") or "/eval_" in f"/{name}"
 
 
 def _looks_like_artifacts(path: Path) -> bool:
