@@ -6,19 +6,31 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from ridgeline.cli import sweep as sweep_
+from ridgeline.cli.search import chosen_cells
 from ridgeline.cli.stores import DATA_HELP, STORE_HELP, open_store, told
 from ridgeline.cli.typed import run_app
-
-if TYPE_CHECKING:
-    from ridgeline.publish.reuse.points import Stored, Wanted
-    from ridgeline.sweep.settings import SweepSettings
+from ridgeline.publish.reuse.points import Stored, Wanted, answers
+from ridgeline.recipes.settings import RecipeSettings
+from ridgeline.spec.settings import load_settings
+from ridgeline.sweep.deploy import Deploy
+from ridgeline.sweep.overrides import recipes_with
+from ridgeline.sweep.run import Sweep
+from ridgeline.sweep.settings import SweepSettings
+from ridgeline.sweep.workload import Workload
+from ridgeline.trace.synth import quickstart_trace
 
 app = typer.Typer(add_completion=False)
 _BATCH = 500  # run keys in one question
+_EMULATED = {
+    "duration_s": sweep_.EMULATED_DURATION_S,
+    "speed": sweep_.EMULATED_SPEED,
+    "warmup_per_lane": sweep_.EMULATED_WARMUP,
+}
 
 
 def run(argv: list[str]) -> int:
@@ -39,7 +51,14 @@ def reuse(
     max_context: Annotated[int | None, typer.Option(help="As for sweep.")] = None,
     sessions: Annotated[int | None, typer.Option(help="As for sweep.")] = None,
     seed: Annotated[int, typer.Option(help="As for sweep.")] = 42,
+    repeats: Annotated[int, typer.Option(min=1, help="As for sweep.")] = 1,
     runner_config: Annotated[Path | None, typer.Option(help="Runners file, where host memory must be known.")] = None,
+    config: Annotated[
+        Path | None, typer.Option("--settings", help="ridgeline.yaml: its recipes start cells, as for sweep.")
+    ] = None,
+    shell: Annotated[Path | None, typer.Option(help="As for sweep: the script that starts every cell.")] = None,
+    command: Annotated[str | None, typer.Option(help="As for sweep: the command that starts every cell.")] = None,
+    env: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="As for sweep.")] = None,
     found: Annotated[
         list[str] | None,
         typer.Option(
@@ -58,21 +77,23 @@ def reuse(
     A point stands for a cell when everything that was asked for is equal (cell, deployment, image, trace, settings,
     source), it is valid, and every --found fact is what it was.
     """
-    from ridgeline.publish.reuse.points import answers
-    from ridgeline.sweep.settings import SweepSettings
-
-    emulated = _emulated(configs, cells, runner_config, engine)
+    chosen = chosen_cells(configs, runner_config, cells)
+    kind = sweep_._engine(engine)
+    emulated = kind == "emulated" or all(cell.benchmark.framework == "emulated" for cell in chosen)
     given = {"duration_s": duration, "speed": speed, "warmup_per_lane": warmup}
-    defaults = _emulated_defaults() if emulated else {}
     settings = SweepSettings(
         requests_per_lane=requests,
         seed=seed,
         prompts=prompts,
         max_context=max_context,
         max_sessions=sessions,
-        **(defaults | _told(given)),  # type: ignore[arg-type]
+        **((_EMULATED if emulated else {}) | {name: value for name, value in given.items() if value is not None}),  # type: ignore[arg-type]
     )
-    wanted = _wanted(configs, cells, runner_config, engine, trace, settings, emulated)
+    workload = Workload(settings, trace or (quickstart_trace() if emulated else None))
+    starts = (*sweep_._started(shell, command, env or []), *recipes_with(load_settings(config)))
+    recipe_settings = RecipeSettings(speed=settings.speed, endpoint=sweep_._endpoint(prompts))
+    plan = Sweep(chosen, settings, workload, Deploy(kind, recipe_settings, starts), repeats=repeats).plan()
+    wanted = [Wanted(item.title, item.run_key) for item in plan]
     now = told(found or [])
     if folders:
         stored: Iterable[Stored] = _of_folders(folders)
@@ -92,59 +113,7 @@ def reuse(
     return 1 if missing else 0
 
 
-def _told(given: dict[str, float | None]) -> dict[str, float]:
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _emulated_defaults() -> dict[str, float]:
-    from ridgeline.cli import sweep
-
-    return {
-        "duration_s": sweep.EMULATED_DURATION_S,
-        "speed": sweep.EMULATED_SPEED,
-        "warmup_per_lane": sweep.EMULATED_WARMUP,
-    }
-
-
-def _emulated(configs: Sequence[Path], pattern: str, runner_config: Path | None, engine: str) -> bool:
-    from ridgeline.cli.search import chosen_cells
-
-    chosen = chosen_cells(configs, runner_config, pattern)
-    return engine == "emulated" or all(cell.benchmark.framework == "emulated" for cell in chosen)
-
-
-def _wanted(
-    configs: Sequence[Path],
-    pattern: str,
-    runner_config: Path | None,
-    engine: str,
-    trace: Path | None,
-    settings: SweepSettings,
-    emulated: bool,
-) -> list[Wanted]:
-    """The plan of the sweep, as the sweep itself makes it."""
-    from ridgeline.cli.search import chosen_cells
-    from ridgeline.core.errors import InputError, Problem
-    from ridgeline.publish.reuse.points import Wanted
-    from ridgeline.recipes.settings import RecipeSettings
-    from ridgeline.sweep.deploy import Deploy
-    from ridgeline.sweep.run import Sweep
-    from ridgeline.sweep.workload import Workload
-    from ridgeline.trace.synth import quickstart_trace
-
-    if engine not in ("real", "emulated"):
-        raise InputError([Problem(f"is `{engine}`, must be real or emulated", key="--engine")])
-    endpoint = "/v1/completions" if settings.prompts == "token-ids" else "/v1/chat/completions"
-    workload = Workload(settings, trace or (quickstart_trace() if emulated else None))
-    deploy = Deploy(
-        "emulated" if engine == "emulated" else "real", RecipeSettings(speed=settings.speed, endpoint=endpoint)
-    )
-    sweep = Sweep(chosen_cells(configs, runner_config, pattern), settings, workload, deploy)
-    return [Wanted(item.cell.name, item.run_key) for item in sweep.plan()]
-
-
 def _of_folders(folders: Sequence[Path]) -> Iterator[Stored]:
-    from ridgeline.publish.reuse.points import Stored
     from ridgeline.results.runfolder import RunFolder
 
     for path in folders:
@@ -155,7 +124,6 @@ def _of_folders(folders: Sequence[Path]) -> Iterator[Stored]:
 def _of_store(store: str | None, data: Path | None, keys: Sequence[str]) -> list[Stored]:
     from sqlalchemy import select
 
-    from ridgeline.publish.reuse.points import Stored
     from ridgeline.results.store import tables as t
     from ridgeline.results.store.ingest import point_of_body
 

@@ -109,3 +109,38 @@ def test_a_sweep_that_was_run_is_found_again(tmp_path: Path, capsys: pytest.Capt
     assert main(["reuse", str(config), *store, "--cells", "*/c1", "--found", "image_digest=sha256:1"]) == 1
     assert "is not known" in capsys.readouterr().out
     assert main(["reuse", str(config), *store, "--engine", "other"]) == 2
+
+
+RECIPE = """\
+from dataclasses import replace
+from ridgeline.core.deployment import Item
+from ridgeline.recipes.emulated import emulated
+
+def write(cell, facts, settings):
+    made = emulated(cell, facts, settings)
+    engine = made.services[0]
+    services = (replace(engine, argv=(*engine.argv, Item("--seed"), Item("3"))), *made.services[1:])
+    return replace(made, services=services, recipe="ours")
+"""
+
+
+def test_what_starts_a_cell_is_part_of_its_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A recipe of the settings, a script or a command starts another deployment: its results are others. A repeat too."""
+    config, settings, script = tmp_path / "tiny.yaml", tmp_path / "ridgeline.yaml", tmp_path / "serve.sh"
+    config.write_text(CONFIG)
+    (tmp_path / "ours.py").write_text(RECIPE)
+    settings.write_text("recipes:\n- { cells: '*/c2', recipe: 'ours.py:write' }\n")
+    script.write_text("exec vllm serve m --port $PORT\n")
+    empty = run(tmp_path / "empty", points(9))
+
+    def keys(*more: str) -> dict[str, str]:
+        assert main(["reuse", str(config), "--from", str(empty), "--json", *more]) == 1
+        return {one["cell"].rsplit("/", 1)[1]: one["run_key"] for one in json.loads(capsys.readouterr().out)["cells"]}
+
+    plain = keys()
+    ours = keys("--settings", str(settings))
+    assert ours["c1"] == plain["c1"] and ours["c2"] != plain["c2"]
+    scripted = keys("--shell", str(script))
+    assert len({*plain.values(), *scripted.values(), *keys("--command", "vllm serve m").values()}) == 6
+    again = keys("--repeats", "2")
+    assert again.items() >= plain.items() and len(set(again.values())) == 4

@@ -63,9 +63,9 @@ def text(callback: Callback) -> str:
     return f"Staging {about} {'is done' if callback.success else 'failed'}.\n"
 
 
-def marker(callback: Callback) -> str:
-    """The hidden text by which the comment of a run is found again: what completes rewrites what started."""
-    return f"<!-- ridgeline-stage run={callback.run} attempt={callback.attempt} -->"
+def marker(run: int, attempt: int) -> str:
+    """The hidden text by which the comment of a run is found again: what completes rewrites what was acknowledged."""
+    return f"<!-- ridgeline-stage run={run} attempt={attempt} -->"
 
 
 def _date(read: Reader) -> datetime.date:
