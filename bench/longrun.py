@@ -1,11 +1,12 @@
 """Is the client's memory bounded and flat over a long replay?
 
-    python bench/longrun.py [--hours 2] [--lanes 256] [--speed 20] [--trace PATH] [--max-context 32000]
+    python bench/longrun.py [--hours 2] [--lanes 256] [--speed 20] [--trace PATH] [--max-context 32000] [--sessions 400]
 
-A replay of agentic sessions against the emulated engine, both under the same speed. The client's resident memory is
-sampled twice a second. The default sessions are few, so that the cache of their texts fills in the first half.
-Bounded: the peak stays under `--most` MB (the cache of rendered prompts may take 256 of them). Flat: from the third
-quarter of the measured window to the last it grows by less than 5 % of the peak. Exit 1 when either does not hold.
+A replay of agentic sessions against the emulated engine, both under the same speed; its metrics page is scraped. The
+client's resident memory is sampled twice a second. There are more sessions than lanes, as in a real pool: the client
+keeps the texts of those that lanes are on. (Where every session is always on some lane, memory grows until each of its
+turns has been sent once, up to 256 MB.) Bounded: the peak stays under `--most` MB. Flat: from the third quarter of the
+measured window to the last it grows by less than 5 % of the peak. Exit 1 when either does not hold.
 """
 
 from __future__ import annotations
@@ -45,19 +46,21 @@ def main() -> int:
     parser.add_argument("--speed", type=float, default=20.0)
     parser.add_argument("--trace", type=Path)
     parser.add_argument("--max-context", type=int, default=32_000)
+    parser.add_argument("--sessions", type=int, default=400)
     parser.add_argument("--most", type=float, default=700.0, help="MB")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         trace = given.trace or folder / "trace.jsonl.gz"
         if given.trace is None:
-            synth = [PROGRAM, "trace", "synth", "-o", str(trace), "--sessions", "60"]
+            synth = [PROGRAM, "trace", "synth", "-o", str(trace), "--sessions", str(given.sessions)]
             subprocess.run([*synth, "--max-context", str(given.max_context)], check=True, stderr=subprocess.DEVNULL)
         server, url = emulator(folder, given.speed)
         try:
             load = ["--concurrency", str(given.lanes), "--duration", str(given.hours * 3600), "--warmup", "1"]
             out = ["--out", str(folder / "out"), "--export", "none", "--max-context", str(given.max_context)]
             command = [PROGRAM, "replay", "--url", url, "--trace", str(trace), "--speed", str(given.speed)]
+            command += ["--metrics-url", f"{url}/metrics"]
             with (folder / "replay.log").open("wb") as log:
                 client = subprocess.Popen([*command, *load, *out], stdout=log, stderr=log)
             seen: list[tuple[float, float]] = []
