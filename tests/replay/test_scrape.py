@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from ridgeline.core.clock import ScaledClock
-from ridgeline.replay.scrape import MAX_FAILURES, OPEN_S, Breaker, Scraper, fetch, parse_metrics, series
+from ridgeline.replay.scrape import LONGEST_S, MAX_FAILURES, OPEN_S, Breaker, Scraper, fetch, parse_metrics, series
 
 PAGE = """# HELP vllm:kv_cache_usage_perc use
 # TYPE vllm:kv_cache_usage_perc gauge
@@ -86,16 +86,32 @@ def test_nobody_there_is_a_gap() -> None:
     assert fetch("http://127.0.0.1:1/metrics") is None
 
 
-def test_the_breaker_opens_after_failures_in_a_row_and_closes_again() -> None:
+def test_the_breaker_opens_after_failures_in_a_row_for_longer_and_longer_and_closes_again() -> None:
     breaker = Breaker()
     for at in range(MAX_FAILURES):
         assert breaker.allows(at)
         breaker.note(False, at)
-    assert not breaker.allows(MAX_FAILURES) and breaker.allows(MAX_FAILURES - 1 + OPEN_S)
-    breaker.note(False, 100.0)
-    assert not breaker.allows(101.0), "one try a minute while it stays broken"
-    breaker.note(True, 200.0)
-    assert breaker.allows(200.0) and breaker.failures == 0
+    now, waits = float(MAX_FAILURES - 1), []
+    for _ in range(6):
+        waits.append(breaker.open_until - now)
+        assert not breaker.allows(breaker.open_until - 0.1) and breaker.allows(breaker.open_until)
+        now = breaker.open_until
+        breaker.note(False, now)
+    assert waits == [OPEN_S, 10, 20, 40, LONGEST_S, LONGEST_S]
+    breaker.note(True, now)
+    assert breaker.allows(now) and breaker.failures == 0
+
+
+def test_a_boundary_is_read_though_the_breaker_is_open() -> None:
+    with page(200, "application/json", "{}") as (bad, tries):
+        scraper = Scraper([bad], 0.001, ScaledClock.start())
+        scraper.start()
+        while len(tries) < MAX_FAILURES:
+            threading.Event().wait(0.002)
+        scraper.mark(0)
+        while len(tries) < MAX_FAILURES + 1:
+            threading.Event().wait(0.002)
+        assert [sample.values for sample in scraper.stop()] == [None] * (MAX_FAILURES + 1)
 
 
 def test_a_window_has_both_edges_and_a_json_page_costs_three_tries() -> None:

@@ -2,11 +2,12 @@
 
 A thread an endpoint, so that a slow page delays no other, with a budget of time and bytes and a circuit breaker: a page
 that is not Prometheus text (an application answering JSON at /metrics, a login page) or does not answer costs three
-tries, then one a minute. A failed scrape is a sample without values: a gap. Mirrors (two addresses with one page) are
-the reader's business: every sample carries its endpoint.
+tries, then one after 5 s, 10 s and so on up to one a minute. A failed scrape is a sample without values: a gap. Mirrors
+(two addresses with one page) are the reader's business: every sample carries its endpoint.
 
 Where a phase begins or ends, every endpoint is read at once and that sample carries the boundary's own time, so that
 increases over the window are those between its two ends and not between the scrapes that happen to lie around them.
+No breaker stands in the way of that.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ridgeline.core.record import ServerSample
 TIMEOUT_S = 2.0
 MAX_BYTES = 16 << 20
 MAX_FAILURES = 3  # in a row, before the breaker opens
-OPEN_S = 60.0  # how long it stays open
+OPEN_S, LONGEST_S = 5.0, 60.0  # how long it stays open at first, and at most: it doubles with every failure
 PROMPT_S = 0.05  # an answer this soon after a boundary counts as of the boundary
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
@@ -66,7 +67,8 @@ class Breaker:
 
     def note(self, success: bool, now: float) -> None:
         self.failures = 0 if success else self.failures + 1
-        self.open_until = now + OPEN_S if self.failures >= MAX_FAILURES else 0.0
+        beyond = self.failures - MAX_FAILURES
+        self.open_until = now + min(LONGEST_S, OPEN_S * 2 ** min(beyond, 10)) if beyond >= 0 else 0.0
 
 
 class Scraper:
@@ -122,7 +124,7 @@ class _Watch:
                 return
 
     def _read(self, boundary_ns: int | None) -> None:
-        if not self._breaker.allows(time.monotonic()):
+        if boundary_ns is None and not self._breaker.allows(time.monotonic()):
             return
         values = fetch(self._url)
         at_ns = self._clock.now_ns()
