@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from ridgeline.publish.gate.policy import GatePolicy, Sweep
 
@@ -59,6 +60,13 @@ class Decision:
     reusable: bool = False
 
 
+class Group(NamedTuple):
+    """A group of workflow runs, and whether a new one of it cancels those that run."""
+
+    name: str
+    cancels: bool
+
+
 def sweep_labels(labels: tuple[str, ...], policy: GatePolicy) -> tuple[str, ...]:
     """The sweep labels among `labels`, in the policy's order."""
     return tuple(name for name in policy.labels.sweeps if name in labels)
@@ -84,17 +92,25 @@ def decide(now: Situation, policy: GatePolicy) -> Decision:
         return Decision(
             check=Outcome.SKIPPED, reuse_gate=Outcome.SKIPPED, runs=True, why="pushed to the main branch", reusable=True
         )
-    check, why = _check(now, policy)
-    gate = _gate(now, check, policy)
-    if check is Outcome.FAILURE:
-        return _nothing(check, gate, why)
-    stop = _stops(now, gate, policy)
+    ignored = _ignored(now, policy)
+    if ignored:
+        return _nothing(Outcome.SKIPPED, Outcome.SKIPPED, ignored)
+    several = sweep_labels(now.labels, policy)
+    if len(several) > 1:
+        why = f"more than one sweep label: {', '.join(several)}; keep one"
+        return _nothing(Outcome.FAILURE, Outcome.SKIPPED, why)
+    if not now.changelog_valid:
+        return _nothing(Outcome.FAILURE, Outcome.SKIPPED, "the changelog is not valid")
+    # only a push of commits asks whether its sweep may be left out; a label that changes always sweeps again
+    asks = now.action == "synchronize" and reusable(now.labels, policy)
+    gate = Outcome.SUCCESS if asks else Outcome.SKIPPED
+    stop = _stops(now, asks, policy)
     if stop:
-        return _nothing(check, gate, stop)
-    sweep = policy.labels.sweeps[sweep_labels(now.labels, policy)[0]]
+        return _nothing(Outcome.SUCCESS, gate, stop)
+    sweep = policy.labels.sweeps[several[0]]
     asked = effects(now.labels, policy)
     return Decision(
-        check=check,
+        check=Outcome.SUCCESS,
         reuse_gate=gate,
         runs=True,
         why=f"label `{sweep.label}`",
@@ -110,36 +126,30 @@ def decide(now: Situation, policy: GatePolicy) -> Decision:
     )
 
 
-def _check(now: Situation, policy: GatePolicy) -> tuple[Outcome, str]:
-    if now.action not in policy.events.actions:
-        return Outcome.SKIPPED, f"`{now.action}` is not looked at"
-    if now.draft:
-        return Outcome.SKIPPED, "the pull request is a draft"
+def group(now: Situation, number: int | None, commit: str, policy: GatePolicy) -> Group:
+    """In which group of runs the event stands. Events of code and of labels that mean something cancel the running
+    sweep of their pull request; others must not, and pushes to the main branch each stand alone."""
+    if now.action == PUSH or number is None:
+        return Group(f"sweep-{commit}", False)
     if now.action in LABELING and now.changed_label not in policy.known_labels:
-        return Outcome.SKIPPED, "the label that changed means nothing here"
-    several = sweep_labels(now.labels, policy)
-    if len(several) > 1:
-        return Outcome.FAILURE, f"more than one sweep label: {', '.join(several)}; keep one"
-    if not now.changelog_valid:
-        return Outcome.FAILURE, "the changelog is not valid"
-    return Outcome.SUCCESS, ""
+        return Group(f"sweep-{number}-other", False)
+    return Group(f"sweep-{number}", True)
 
 
-def _gate(now: Situation, check: Outcome, policy: GatePolicy) -> Outcome:
-    """Only a push of commits asks whether its sweep may be left out; a label that changes always sweeps again."""
-    asked = check is Outcome.SUCCESS and now.action == "synchronize" and reusable(now.labels, policy)
-    return Outcome.SUCCESS if asked else Outcome.SKIPPED
-
-
-def _stops(now: Situation, gate: Outcome, policy: GatePolicy) -> str:
-    """Why no sweep starts; empty when one does."""
+def _ignored(now: Situation, policy: GatePolicy) -> str:
+    """Why an event of a pull request is not looked at; empty when it is."""
     if now.action not in policy.events.actions:
         return f"`{now.action}` is not looked at"
     if now.draft:
         return "the pull request is a draft"
     if now.action in LABELING and now.changed_label not in policy.known_labels:
         return "the label that changed means nothing here"
-    if gate is Outcome.SUCCESS and now.reuse_authorised:
+    return ""
+
+
+def _stops(now: Situation, asks: bool, policy: GatePolicy) -> str:
+    """Why no sweep starts although the changelog is in order; empty when one does."""
+    if asks and now.reuse_authorised:
         return "reuse is authorised: the sweep of an earlier commit stands in"
     if now.fork:
         return "the branch lies in a fork: a maintainer starts it by applying a sweep label"

@@ -30,7 +30,7 @@ from ridgeline.publish.forge.github import JobRun
 from ridgeline.publish.gate import cells as cells_
 from ridgeline.publish.gate import signoff
 from ridgeline.publish.gate.change import Change, files_at, head_message, matching_files, read_change
-from ridgeline.publish.gate.decision import PUSH, Decision, Situation, decide, sweep_labels
+from ridgeline.publish.gate.decision import PUSH, Decision, Situation, decide, group, sweep_labels
 from ridgeline.publish.gate.jobs import Jobs, jobs_of
 from ridgeline.publish.gate.owners import Owners
 from ridgeline.publish.gate.performance import Performance
@@ -116,8 +116,8 @@ def judge_pull(event: Event, repository: Repository, policy: GatePolicy, around:
         remarks += _config_rules(keys, before, after, change, policy, around)
         if additions:
             patterns = [pattern for entry in additions for pattern in entry.config_keys]
-            chosen = {key for pattern in patterns for key in matching(pattern, after.configs.entries)}
-            remarks += configs.unselected(keys, chosen, after.configs)
+            named = {key for pattern in patterns for key in matching(pattern, after.configs.entries)}
+            remarks += configs.unselected(keys, named, after.configs)
         elif not any(one.rule in ("P02", "P03", "P04", "P05") for one in remarks):
             remarks += configs.without_changelog(keys, after.configs, before.configs, policy)
         remarks += _containers(repository, head, before.configs.entries, after.configs.entries, change, policy)
@@ -126,13 +126,14 @@ def judge_pull(event: Event, repository: Repository, policy: GatePolicy, around:
         remarks += scripts.all_rules(script)
     remarks += scripts.patches(change, policy, found, pull.number, pull.body)
     remarks += configs.generator(change, policy)
-    decision = decide(_situation(event, pull, repository, head, change, policy, remarks, around), policy)
+    situation = _situation(event, pull, repository, head, change, policy, remarks, around)
+    decision = decide(situation, policy)
     selected = _select(additions, before, after, decision, pull, policy, remarks) if after and additions else None
-    gate = _Selected.of(selected, after, base, head, decision, policy) if after else _Selected()
+    chosen = _Selected.of(selected, after, base, head, decision, policy) if after else _Selected()
     servers: Sequence[Server] = ()
     if around.preflight is not None and after:
         library = matching_files(repository, head, policy.paths.scripts)
-        said, servers = _preflight(around.preflight, keys, gate.planned_cells, found, library, after, change)
+        said, servers = _preflight(around.preflight, keys, chosen.planned_cells, found, library, after, change)
         remarks += said
     facts = signoff.Facts(
         pull=pull,
@@ -154,7 +155,7 @@ def judge_pull(event: Event, repository: Repository, policy: GatePolicy, around:
         document=around.document,
         member=around.member,
     )
-    priority = _priority(gate, pull, event, around)
+    priority = _priority(chosen, pull, event, around)
     return Gate(
         repository=event.repository,
         number=pull.number,
@@ -164,12 +165,13 @@ def judge_pull(event: Event, repository: Repository, policy: GatePolicy, around:
         **_split(remarks),
         additions=len(additions),
         corrections=len(log.corrections) if log else 0,
-        cells=gate.cells,
-        hours=cells_.gpu_hours(gate.cells) if gate.jobs else None,
-        jobs=gate.jobs,
+        cells=chosen.cells,
+        hours=cells_.gpu_hours(chosen.cells) if chosen.jobs else None,
+        jobs=chosen.jobs,
         priority=priority,
+        group=group(situation, pull.number, head, policy),
         sign_off=signoff.judge(facts, policy) if pull.state == "open" and not pull.draft else None,
-        performance=around.performance(gate.planned_cells) if around.performance else None,
+        performance=around.performance(chosen.planned_cells) if around.performance else None,
         unlooked=unlooked,
     )
 
@@ -182,7 +184,8 @@ def judge_push(event: Event, repository: Repository, policy: GatePolicy, around:
     base, head = (_commit(repository, sha, which) for sha, which in ((event.before, "base"), (event.after, "head")))
     change = read_change(repository, base, head)
     touches = policy.paths.changelog in change.files and event.ref in ("refs/heads/main", "refs/heads/master")
-    decision = decide(Situation(action=PUSH, touches_changelog=touches), policy)
+    situation = Situation(action=PUSH, touches_changelog=touches)
+    decision = decide(situation, policy)
     after, remarks = _head(repository, head, policy)
     selected = _Selected()
     additions: tuple[ChangelogEntry, ...] = ()
@@ -209,6 +212,7 @@ def judge_push(event: Event, repository: Repository, policy: GatePolicy, around:
         hours=cells_.gpu_hours(selected.cells) if selected.jobs else None,
         jobs=selected.jobs,
         priority=str(max(scores)) if scores else None,
+        group=group(situation, None, head, policy),
         unlooked=dict(around.missing),
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 from ridgeline.core.where import Where
 from ridgeline.plan.estimate import Hours
 from ridgeline.plan.outline import Planned
-from ridgeline.publish.gate.decision import Decision
+from ridgeline.publish.gate.decision import Decision, Group
 from ridgeline.publish.gate.fork import Dispatch
 from ridgeline.publish.gate.jobs import Job, Jobs
 from ridgeline.publish.gate.performance import Performance
@@ -28,8 +28,8 @@ _LEVELS = {
 class Gate:
     """One judgement of one head commit. `remarks` are what is wrong or to be known; `not_proven` is what nothing known
     decides, which is neither a fault nor a pass. `unlooked`: parts that were not judged, with the reason. `priority`:
-    the highest score of its jobs. `performance`: None where no results exist. `fork`: for a maintainer's
-    label on a fork, what the trusted sweep starts with."""
+    the highest score of its jobs. `group`: of workflow runs. `performance`: None where no results exist. `fork`: for a
+    maintainer's label on a fork, what the trusted sweep starts with."""
 
     repository: str
     number: int | None
@@ -44,6 +44,7 @@ class Gate:
     hours: Hours | None = None
     jobs: Jobs | None = None
     priority: str | None = None
+    group: Group | None = None
     sign_off: SignOff | None = None
     performance: Performance | None = None
     fork: Dispatch | None = None
@@ -79,6 +80,7 @@ def as_json(gate: Gate) -> dict[str, Any]:
             "fast": decision.fast,
             "reusable": decision.reusable,
         },
+        "concurrency": None if gate.group is None else gate.group._asdict(),
         "changelog": {"additions": gate.additions, "corrections": gate.corrections},
         "will_run": {
             "cells": [
