@@ -258,6 +258,31 @@ def test_kv_use_names_mean_and_peak() -> None:
     assert found["preemptions"].value is None
 
 
+@pytest.mark.parametrize(
+    ("pools", "mean"),
+    [
+        ((2000, 6000), 0.3),  # by size: 0.25 * 0.9 + 0.75 * 0.1
+        ((2000, None), 0.5),  # a size is not shown: equally
+    ],
+)
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_kv_use_weighs_pools_by_their_size(engine: str, pools: tuple[int | None, ...], mean: float) -> None:
+    def page(at: int, port: int, use: float, size: int | None) -> ServerSample:
+        if engine == "vllm":
+            config = f'vllm:cache_config_info{{block_size="10",engine="0",num_gpu_blocks="{(size or 0) // 10}"}}'
+            values = {'vllm:kv_cache_usage_perc{engine="0",model_name="m"}': use, config: 1.0}
+        else:
+            config = 'sglang:max_total_num_tokens{model_name="m",tp_rank="0"}'
+            values = {'sglang:token_usage{model_name="m",tp_rank="0"}': use, config: float(size or 0)}
+        if size is None:
+            del values[config]
+        return ServerSample(at_ns=at * S, endpoint=f"http://e:{port}", values=values)
+
+    uses = zip((1, 2), (0.9, 0.1), pools, strict=True)
+    found = measures([record(0)], samples=tuple(page(30, port, use, size) for port, use, size in uses))
+    assert value(found, "kv_usage.mean") == pytest.approx(mean) and value(found, "kv_usage.peak") == 0.9
+
+
 def test_server_histograms_give_values_or_say_where_they_end() -> None:
     def page(at: int, counts: tuple[float, float, float]) -> ServerSample:
         name = "vllm:time_to_first_token_seconds_bucket"

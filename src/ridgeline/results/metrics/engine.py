@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from ridgeline.results.metrics.registry import Amount, metric
 from ridgeline.results.metrics.scope import Scope
-from ridgeline.results.metrics.scrapes import Level, quantile
+from ridgeline.results.metrics.scrapes import Level, Line, quantile
 
 _KV = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage")
+_ENGINE = re.compile(r'(?:^|,)engine="([^"]*)"')
+_FACT = re.compile(r'(\w+)="([^"]*)"')
 _WAITING = ("vllm:num_requests_waiting", "sglang:num_queue_reqs")
 _RUNNING = ("vllm:num_requests_running", "sglang:num_running_reqs")
 _PREEMPTED = ("vllm:num_preemptions_total", "sglang:num_retracted_requests_total")
@@ -19,6 +23,22 @@ def _level(scope: Scope, names: tuple[str, ...]) -> Level | None:
     return scope.scrapes.level(names, window) if window else None
 
 
+def _rank(line: Line) -> tuple[str, str]:
+    """What tells one rank from another: its address, and the engine's number or all of its labels."""
+    engine = _ENGINE.search(line.labels)
+    return line.endpoint, engine.group(1) if engine else line.labels
+
+
+def _pool_sizes(scope: Scope) -> dict[tuple[str, str], float]:
+    """KV tokens of every rank that shows them."""
+    found = {_rank(line): float(line.values[-1]) for line in scope.scrapes.own("sglang:max_total_num_tokens")}
+    for line in scope.scrapes.own("vllm:cache_config_info"):
+        facts = dict(_FACT.findall(line.labels))
+        if facts.get("num_gpu_blocks", "").isdigit() and facts.get("block_size", "").isdigit():
+            found[_rank(line)] = float(facts["num_gpu_blocks"]) * float(facts["block_size"])
+    return found
+
+
 @metric(
     "kv_usage",
     title="KV cache use",
@@ -26,13 +46,14 @@ def _level(scope: Scope, names: tuple[str, ...]) -> Level | None:
     better=None,
     kind="parts",
     parts=("mean", "peak"),
-    formula="mean: of the scrapes of each rank, then over ranks; peak: the highest value of any rank",
-    source="vLLM kv_cache_usage_perc, SGLang token_usage",
-    pitfalls="a mean hides a full pool, a peak hides an empty one: both are named; ranks count equally, so pools of "
-    "different sizes need their own",
+    formula="mean: of the scrapes of each rank, then over ranks by the size of their KV caches (equally where a size "
+    "is not shown); peak: the highest value of any rank",
+    source="vLLM kv_cache_usage_perc, cache_config_info; SGLang token_usage, max_total_num_tokens",
+    pitfalls="a mean hides a full pool, a peak hides an empty one: both are named",
 )
 def kv_usage(scope: Scope) -> dict[str, Amount]:
-    level = _level(scope, _KV)
+    sizes, window = _pool_sizes(scope), scope.server_window_ns
+    level = scope.scrapes.level(_KV, window, lambda line: sizes.get(_rank(line))) if window else None
     if level is None:
         return dict.fromkeys(("mean", "peak"), Amount(None, None, "the server's KV cache use was not scraped"))
     return {"mean": Amount(level.mean, level.series), "peak": Amount(level.peak, level.series)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -37,7 +37,7 @@ class Line(NamedTuple):
 class Level(NamedTuple):
     """A gauge over a window, over all its series."""
 
-    mean: float  # of the series' own means
+    mean: float  # of the series' own means, weighted where weights are known
     peak: float  # highest value of any series
     sum_mean: float  # sum of the series' means
     sum_peak: float  # highest sum of all series at one time
@@ -143,13 +143,16 @@ class Scrapes:
                 return sorted(counts.items())
         return []
 
-    def level(self, names: Iterable[str], window: Window) -> Level | None:
-        """A gauge inside the window; None when no metric among `names` has a sample in it."""
+    def level(
+        self, names: Iterable[str], window: Window, weight: Callable[[Line], float | None] | None = None
+    ) -> Level | None:
+        """A gauge inside the window; None when no metric among `names` has a sample in it. `weight` of a series in
+        `mean`; they count equally unless it knows every one of them."""
         for name in names:
             lines = [_inside(line, window) for line in self.own(name)]
             lines = [line for line in lines if len(line.values)]
             if lines:
-                return _level(lines)
+                return _level(lines, [weight(line) for line in lines] if weight else [])
         return None
 
 
@@ -224,7 +227,8 @@ def _inside(line: Line, window: Window) -> Line:
     return line._replace(at_ns=line.at_ns[keep], values=line.values[keep])
 
 
-def _level(lines: list[Line]) -> Level:
+def _level(lines: list[Line], weights: list[float | None]) -> Level:
+    known = [weight for weight in weights if weight]
     means = [float(line.values.mean()) for line in lines]
     times = np.unique(np.concatenate([line.at_ns for line in lines]))
     sums = np.zeros(len(times))
@@ -232,7 +236,7 @@ def _level(lines: list[Line]) -> Level:
         at = np.clip(np.searchsorted(line.at_ns, times, side="right") - 1, 0, None)
         sums += line.values[at]
     return Level(
-        mean=float(np.mean(means)),
+        mean=float(np.average(means, weights=known if len(known) == len(means) else None)),
         peak=max(float(line.values.max()) for line in lines),
         sum_mean=float(np.sum(means)),
         sum_peak=float(sums.max()),
