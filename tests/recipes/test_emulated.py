@@ -11,6 +11,7 @@ from ridgeline.core.deployment import Deployment
 from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.core.topology import Pool, Topology
 from ridgeline.recipes.emulated import emulated, options_of
+from ridgeline.recipes.placement import occupied, ranks_in
 from ridgeline.recipes.registry import Recipe, choose, deployment_of
 from ridgeline.recipes.settings import Facts, RecipeSettings
 from ridgeline.spec.facts.library import find_gpu, find_model
@@ -59,7 +60,7 @@ def test_concurrencies_of_an_arm_share_a_deployment() -> None:
     ("arm", "name"),
     [
         (Arm(Topology(2), kv_offloading="dram", kv_offload_backend=Component("lmcache")), "KV offloading `dram`"),
-        (Arm(pools=(Pool("prefill", 1, Topology(2)), Pool("decode", 1, Topology(2)))), "disaggregated pools"),
+        (Arm(pools=(Pool("decode", 1, Topology(2, ep=8, dp_attn=True)),)), "4 data-parallel ranks of 2 GPUs each"),
     ],
 )
 def test_what_the_model_does_not_cover_is_refused_by_name(arm: Arm, name: str) -> None:
@@ -85,3 +86,57 @@ def test_the_most_specific_recipe_wins_and_says_why() -> None:
     assert choose(CELL, recipes).name == "qwen3-h200"
     found = deployment_of(CELL, FACTS, RecipeSettings(), recipes).recipe
     assert found == "qwen3-h200 (framework emulated, model prefix qwen3, GPU h200)"
+
+
+POOLS = replace(
+    CELL, arm=Arm(pools=(Pool("prefill", 2, Topology(2)), Pool("decode", 1, Topology(8, ep=1, dp_attn=True))))
+)
+
+
+def test_pools_become_workers_that_hand_kv_over_behind_a_router() -> None:
+    deployment = deployment_of(POOLS, FACTS, RecipeSettings())
+    assert [(s.name, s.role, s.node, s.gpus and len(s.gpus)) for s in deployment.services] == [
+        ("prefill0", "prefill", 0, 2), ("prefill1", "prefill", 0, 2), ("decode0", "decode", 1, 8),
+        ("router", "router", 0, None),
+    ]  # fmt: skip
+    words = {s.name: [item.text for item in s.argv] for s in deployment.services}
+    assert words["prefill1"][words["prefill1"].index("--kv-role") + 1] == "producer"
+    assert words["decode0"][words["decode0"].index("--kv-role") + 1] == "consumer"
+    assert words["decode0"][words["decode0"].index("--host") + 1] == "{host:decode0}"
+    assert "--dp-attn" in words["decode0"]
+    router = words["router"]
+    assert [router[i + 1] for i, word in enumerate(router) if word == "--prefill"] == [
+        "http://{host:prefill0}:{port:prefill0.http}", "http://{host:prefill1}:{port:prefill1.http}",
+    ]  # fmt: skip
+    assert deployment.entry == "router"
+    assert set(deployment.metrics) == {"prefill0", "prefill1", "decode0", "router"}
+    assert deployment.service("router").after == ("prefill0", "prefill1", "decode0")
+
+
+def test_a_pool_without_decode_workers_serves_whole_requests() -> None:
+    aggregated = replace(POOLS, arm=Arm(pools=(Pool("prefill", 2, Topology(2)), Pool("decode", 0, Topology(2)))))
+    deployment = emulated(aggregated, FACTS, RecipeSettings())
+    router = [item.text for item in deployment.service("router").argv]
+    assert router.count("--worker") == 2
+    assert "--prefill" not in router
+    engine = [item.text for item in deployment.service("prefill0").argv]
+    assert engine[engine.index("--kv-role") + 1] == "both"
+
+
+def test_gpus_and_ranks_are_those_of_the_workers() -> None:
+    assert occupied(POOLS) == {"prefill": 4, "decode": 8}
+    assert ranks_in(POOLS) == 2 + 8
+    assert (occupied(CELL), ranks_in(CELL)) == ({"engine": 2}, 1)
+    wide = replace(CELL, arm=Arm(pools=(Pool("prefill", 3, Topology(1, ep=8, dp_attn=True)),)))
+    assert occupied(wide) == {"prefill": 24}, "tp 1 with ep 8 is an engine of eight GPUs"
+
+
+def test_an_accuracy_run_pins_no_acceptance() -> None:
+    cell = replace(CELL, arm=Arm(Topology(2), spec_decoding="mtp"))
+    cell = replace(cell, benchmark=replace(cell.benchmark, framework="vllm"))
+    timed, scored = (
+        [item.text for item in emulated(cell, FACTS, RecipeSettings(accuracy=accuracy)).service("engine").argv]
+        for accuracy in (False, True)
+    )
+    assert "--acceptance-length" in timed
+    assert "--acceptance-length" not in scored

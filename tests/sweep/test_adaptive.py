@@ -36,8 +36,10 @@ def point(c: Cell, x: float, y: float) -> Point:
         "throughput_per_gpu.total": Measure(y, "tok/s/GPU"),
         "duration": Measure(600.0, "s"),
     }
-    return Point(id=c.name, run_key=c.name, cell_fingerprint=c.fingerprint, name=c.name, line=c.line, series="s",
-                 source=Source.EMULATED, concurrency=c.concurrency, gpus=c.gpus, facts={}, measures=measures)  # fmt: skip
+    return Point(
+        id=c.name, run_key=c.name, cell_fingerprint=c.fingerprint, name=c.name, line=c.line, series="s",
+        source=Source.EMULATED, concurrency=c.concurrency, gpus=c.gpus, facts={}, measures=measures,
+    )  # fmt: skip
 
 
 def predictions(cells: list[Cell], error: float = 1.0) -> list[Prediction]:

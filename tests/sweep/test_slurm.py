@@ -37,7 +37,7 @@ class Stopped(Exception):
 @dataclass
 class Cluster:
     """Nodes and a queue. `plans`: what the engine of each job does, see FakeStart; a job without entry in `plans` runs
-    well. A job runs when it is looked at for the `runs_at`-th time; one whose number is in `lost` ends without a word."""
+    well. A job runs when it has been looked at `runs_at` times; one whose number is in `lost` ends without a word."""
 
     cells: Sequence[Cell]
     deploy: Callable[[Cell], tuple[Deployment, Source]] = deploy
