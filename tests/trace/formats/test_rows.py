@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.golden import golden
 from tests.trace.making import write
 
@@ -119,6 +122,83 @@ def test_tables_have_lengths_and_times(tmp_path: Path) -> None:
     assert "b.csv:2" in refused(burst)[0]
     burst.write_text("Timestamp,Request tokens\n5,1\n")
     assert "column is missing" in refused(burst, format="burstgpt")[0]
+
+
+AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.97,48,10\n"
+BURST = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,GPT-4,7,3,10,API log\n"
+MOON = '{"timestamp": 0, "input_length": 1000, "output_length": 5, "hash_ids": [1, 2]}\n'
+SINGLE = '{"text": "one", "output_length": 4}\n'
+MULTI = '{"session_id": "x", "turns": [{"text": "first", "output_length": 3}, {"text": "second", "delay": 250}]}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        (AZURE + "2023-11-16 18:17:03.97,x,10\n", 3, "`ContextTokens`: 'x' is not what this column holds"),
+        (AZURE + "2023-11-16 18:17:03.97,4.5,10\n", 3, "`ContextTokens`: '4.5'"),
+        (AZURE + "2023-11-16 18:17:03.97,48\n", 3, "`GeneratedTokens`: None"),
+        (AZURE + "2023-11-16 18:17:03.97,48,-1\n", 3, "`GeneratedTokens`: '-1'"),
+        (AZURE + "yesterday,48,1\n", 3, "`TIMESTAMP`: 'yesterday'"),
+        (AZURE + "2023-11-16 18:17:04.03e999,48,1\n", 3, "`TIMESTAMP`: '2023-11-16 18:17:04.03e999'"),
+        (BURST + "nan,GPT-4,7,3,10,API log\n", 3, "`Timestamp`: 'nan'"),
+        (BURST + "inf,GPT-4,7,3,10,API log\n", 3, "`Timestamp`: 'inf'"),
+        (BURST + ",GPT-4,7,3,10,API log\n", 3, "`Timestamp`: ''"),
+        (MOON + '{"timestamp": 0, "input_length": "9"}\n', 2, "`input_length`"),
+        (MOON + '{"timestamp": 0, "input_length": true}\n', 2, "`input_length`"),
+        (MOON + '{"timestamp": 0, "input_length": 9, "output_length": -1}\n', 2, "`output_length`"),
+        (MOON + '{"timestamp": NaN, "input_length": 9}\n', 2, "not JSON"),
+        (MOON + '{"timestamp": 0, "input_length": 9\n', 2, "not JSON"),
+        (MOON + "[1, 2]\n", 2, "must be an object"),
+        (MOON + '{"input_length": 9, "hash_ids": [1.5]}\n', 2, "`hash_ids[0]`"),
+        (MOON + '{"messages": [{"role": "user", "content": [{"type": "image"}]}]}\n', 2, "`messages[0].content`"),
+        (SINGLE + '{"text": 5}\n', 2, "`text`"),
+        (SINGLE + '{"text": "a", "output_length": 0}\n', 2, "`output_length`"),
+        (SINGLE + '{"text": "a", "image": "x.png"}\n', 2, "`image`: unknown key"),
+        (SINGLE + "null\n", 2, "must be an object"),
+        (MULTI + '{"session_id": "y", "turns": [{"text": "a"}, {"text": "b", "delay": "5"}]}\n', 2, "`turns[1].delay`"),
+        (MULTI + '{"session_id": "y", "turns": {}}\n', 2, "`turns`"),
+    ],
+)
+def test_a_malformed_row_is_told_with_its_line_and_key(text: str, line: int, words: str, tmp_path: Path) -> None:
+    path = tmp_path / ("t.csv" if "," in text.partition("\n")[0].partition(":")[0] else "t.jsonl")
+    path.write_text(text)
+    lines = refused(path)
+    assert len(lines) == 1 and f"{path.name}:{line}" in lines[0] and words in lines[0], lines
+
+
+@pytest.mark.parametrize("text", [AZURE, BURST, MOON, SINGLE, MULTI])
+def test_line_ends_marks_and_blank_lines_change_nothing(text: str, tmp_path: Path) -> None:
+    def read(data: bytes) -> list[tuple[int, int, int | None]]:
+        path = tmp_path / "t"
+        path.write_bytes(data)
+        return [(t.input_tokens, t.output_tokens, t.at_ns) for s in load(path).sessions for t in s.root.turns]
+
+    plain = text.encode()
+    assert read(plain) == read(plain.replace(b"\n", b"\r\n")) == read(plain[:-1]) == read(plain + b"\n\n")
+    if "TIMESTAMP" in text.upper()[:10]:
+        assert read(b"\xef\xbb\xbf" + plain) == read(plain)
+
+
+@given(text=st.sampled_from([AZURE, BURST, MOON, SINGLE, MULTI]), rng=st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_broken_files_are_read_or_refused_and_never_anything_else(
+    text: str, rng: random.Random, tmp_path: Path
+) -> None:
+    data = bytearray((text + text.splitlines()[-1] + "\n").encode())
+    for _ in range(rng.randint(1, 3)):
+        at, what = rng.randint(0, len(data)), rng.randint(0, 2)
+        if what == 0:
+            data[at:at] = rng.choice([b"null", b"NaN", b"-1", b"1e999", b'"', b",", b"\n", b"\xff", b"9" * 30, b"\x00"])
+        elif what == 1:
+            del data[at : at + rng.randint(1, 6)]
+        elif at < len(data):
+            data[at] = rng.randrange(256)
+    path = tmp_path / "t"
+    path.write_bytes(bytes(data))
+    try:
+        statistics(load(path))
+    except InputError as error:
+        assert error.problems
 
 
 def test_selection_is_the_same_for_every_format(tmp_path: Path) -> None:

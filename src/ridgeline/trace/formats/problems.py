@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import types
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Any, Union, get_args, get_origin
 
 import msgspec
 import yaml
@@ -32,8 +32,6 @@ def problems(data: bytes, struct: type[msgspec.Struct], where: Where) -> list[Pr
 
 
 def _walk(value: Any, kind: Any, path: tuple[str | int, ...], found: list[tuple[tuple[str | int, ...], str]]) -> None:
-    if get_origin(kind) is Annotated and isinstance(get_args(kind)[0], type):
-        pass
     options = [option for option in _options(kind) if isinstance(option, type) and issubclass(option, msgspec.Struct)]
     if options:
         _walk_struct(value, options, path, found)
@@ -48,7 +46,7 @@ def _walk(value: Any, kind: Any, path: tuple[str | int, ...], found: list[tuple[
             msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
             message, _, inner = str(error).partition(" - at `$")
-            steps = tuple(int(n) for n in re.findall(r"\[(\d+)\]", inner))
+            steps = tuple(int(place) if place else name for place, name in re.findall(r"\[(\d+)\]|\.(\w+)", inner))
             found.append(((*path, *steps), message[:1].lower() + message[1:]))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from io import StringIO
@@ -30,7 +31,7 @@ def azure(path: Path) -> tuple[list[Row], Style]:
 
 def burstgpt(path: Path) -> tuple[list[Row], Style]:
     """Timestamp (seconds), Request tokens, Response tokens; other columns are ignored."""
-    return _read(path, BURSTGPT, lambda text: float(text) * 1000), Style("burstgpt")
+    return _read(path, BURSTGPT, _seconds_ms), Style("burstgpt")
 
 
 def _read(path: Path, names: tuple[str, str, str], milliseconds: Callable[[str], float]) -> list[Row]:
@@ -80,9 +81,17 @@ def _tokens(text: str) -> int:
     return number
 
 
+def _seconds_ms(text: str) -> float:
+    if not math.isfinite(seconds := float(text)):
+        raise ValueError(text)
+    return seconds * 1000
+
+
 def _date_ms(text: str) -> float:
     """Azure writes seven decimals; datetime knows six. The zone is not stated and does not matter."""
     whole, _, fraction = text.partition(".")
+    if fraction and not (fraction.isascii() and fraction.isdigit()):
+        raise ValueError(text)
     moment = datetime.fromisoformat(f"{whole}+00:00")
     return moment.timestamp() * 1000 + (float(f"0.{fraction}") * 1000 if fraction else 0.0)
 
