@@ -112,3 +112,24 @@ def test_a_dry_run_shows_the_contract(tmp_path: Path) -> None:
     assert str(SCRIPT) in done.stdout
     for word in ("CONC=2", "ISL=256", "MODEL=Qwen/Qwen3-8B", "PORT='{port:http}'", "RESULT_DIR='{work}/results'"):
         assert word in done.stdout, word
+
+
+def test_secrets_are_nowhere_in_what_is_stored_or_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_TOKEN", "hush-from-outside")
+    leak = "echo saw $INNER_TOKEN $MY_TOKEN $OTHER_API_KEY; "
+    env = ("--env", "INNER_TOKEN=hush-from-words", "--env", "OTHER_API_KEY={env:MY_TOKEN}")
+    done = run(tmp_path / "run", *ONE, "--command", leak + EMULATE, *env)
+    assert done.returncode == 0, done.stderr
+    bad = run(tmp_path / "bad", *ONE, "--command", f"{leak} exit 3", *env)
+    assert bad.returncode == 1
+    said = [bad.stdout + bad.stderr + done.stdout + done.stderr]
+    for out in ("run", "bad"):
+        for verb in ("status", "logs", "diagnose"):
+            shown = ridgeline(verb, tmp_path / out)
+            said.append(shown.stdout + shown.stderr)
+    said.append(run(tmp_path / "run", *ONE, "--command", leak + EMULATE, *env, "--dry-run").stdout)
+    assert "hush-from" not in "".join(said)
+    stored = [path for path in tmp_path.rglob("*") if path.is_file() and b"hush-from" in path.read_bytes()]
+    assert stored == []
+    kept = "".join(path.read_text() for path in tmp_path.rglob("script.log"))
+    assert kept.count(f"saw {'*' * 15} {'*' * 17} {'*' * 17}") == 2, "what was said is kept, without them"

@@ -26,7 +26,8 @@ def run(argv: list[str]) -> int:
     given = parsed(_parser(), argv)
     if isinstance(given, int):
         return given
-    from ridgeline.launch.supervisor import tail
+    from ridgeline.launch.autopsy import tail
+    from ridgeline.launch.secrets import scrubbed, values_of
     from ridgeline.results.runfolder import RunFolder
     from ridgeline.sweep.diagnosis import log_files, run_state
 
@@ -39,7 +40,7 @@ def run(argv: list[str]) -> int:
             shown += 1
             sys.stdout.write(f"==> {cell.name}  {file} <==\n")
             lines = tail(file, given.lines) if given.lines else file.read_text("utf-8", "replace").splitlines()
-            sys.stdout.write("".join(f"{line}\n" for line in lines))
+            sys.stdout.write(scrubbed("".join(f"{line}\n" for line in lines), values_of()))
     if not shown:
         sys.stderr.write("no logs: services that are stopped keep theirs with the point or the failure of their cell\n")
     return 0 if shown else 1

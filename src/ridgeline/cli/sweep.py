@@ -30,7 +30,9 @@ from ridgeline.sweep.workload import Workload
 if TYPE_CHECKING:
     from ridgeline.core.deployment import Deployment
     from ridgeline.core.finding import Expectation
+    from ridgeline.plan.checks.report import CellReport
     from ridgeline.results.runfolder import RunFolder
+    from ridgeline.sweep.preflight import Preflight
     from ridgeline.sweep.run import Expect, Planned, Summary
 
     Cluster = Callable[[Planned], dict[str, str]]
@@ -92,6 +94,7 @@ def sweep(
     eval_limit: Annotated[int | None, typer.Option(min=1, help="ask so many questions only")] = None,
     eval_bar: Annotated[float | None, typer.Option(help="least score [by model and task]")] = None,
     eval_cells: Annotated[str | None, typer.Option(help="score cells that match this glob [by policy]")] = None,
+    force_check: Annotated[bool, typer.Option(help="start cells that the preflight refuses")] = False,
     only_keys: Annotated[Path | None, typer.Option(hidden=True, help="file with run keys")] = None,
     dry_run: Annotated[bool, typer.Option(help="print the commands each cell would start, and stop")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="events as JSON lines on stdout")] = False,
@@ -118,7 +121,7 @@ def sweep(
         max_context=max_context,
         max_sessions=sessions,
     )
-    workload = Workload(settings, trace or (_shipped_trace() if emulated else None))
+    workload = Workload(settings, trace or (_shipped_trace() if emulated or dry_run else None))
     recipe_settings = RecipeSettings(speed=settings.speed, endpoint=_endpoint(prompts))
     deploy = Deploy(kind, recipe_settings, (*_started(shell, command, env or []), *recipes_with(user)))
     job = Job(chosen, settings, workload, deploy, fail_fast)
@@ -129,12 +132,14 @@ def sweep(
             eval_task, eval_include, eval_limit, eval_bar, eval_cells, chosen, deploy, configs, runner_config
         )
     if dry_run:
-        return job.show()
+        return job.show(runtime, tuple(path.resolve() for path in mount or ()))
     job.refuse_speed_on_real_engines(force_speed)
     _stop_on_sigterm()
     job.sweep.runtime, job.sweep.mounts = runtime, tuple(path.resolve() for path in mount or ())
     job.sweep.repeats = repeats
-    job.sweep.expect = _expectations(configs, config)
+    preflight = _preflight(configs, config)
+    job.sweep.expect = _expectations(preflight)
+    job.preflight = None if force_check else preflight
     if only_keys is not None:
         job.sweep.only = frozenset(only_keys.read_text().split())
         job.sweep.retries = 0  # whoever gave the keys tries elsewhere
@@ -178,23 +183,36 @@ def _engine(text: str) -> Engine:
     raise InputError([Problem(f"is `{text}`, must be real or emulated", key="--engine")])
 
 
-def _expectations(configs: list[Path], config: Path | None) -> Expect:
-    """What the preflight promises for a cell; the engine model's own promises for emulated ones."""
+def _preflight(configs: list[Path], config: Path | None) -> Preflight:
+    """What the checks say of a cell; nothing for emulated engines, and for what a script or command starts."""
     from functools import cache
 
     from ridgeline.cli.preflight import Subjects, knowledge
     from ridgeline.plan.checks.report import check
     from ridgeline.plan.checks.subject import bind
-    from ridgeline.sweep.deploy import EMULATED, expected_of_model
+    from ridgeline.sweep.deploy import EMULATED
+
+    settings, today = load_settings(config), datetime.now(tz=UTC).date()
 
     @cache
     def maker() -> Subjects:
-        return Subjects(load_settings(config), knowledge(configs))
+        return Subjects(settings, knowledge(configs))
+
+    def preflight(cell: Cell, deployment: Deployment) -> CellReport | None:
+        if EMULATED in (deployment.kind, deployment.dialect) or deployment.kind in ("shell", "command"):
+            return None
+        return check(bind(maker().of(cell), deployment), settings, today=today)
+
+    return preflight
+
+
+def _expectations(preflight: Preflight) -> Expect:
+    """What the preflight promises for a cell; the engine model's own promises for emulated ones."""
+    from ridgeline.sweep.deploy import expected_of_model
 
     def expect(cell: Cell, deployment: Deployment) -> Sequence[Expectation]:
-        if deployment.kind == EMULATED:
-            return expected_of_model(cell, deployment)
-        return check(bind(maker().of(cell), deployment)).expectations
+        report = preflight(cell, deployment)
+        return expected_of_model(cell, deployment) if report is None else report.expectations
 
     return expect
 
@@ -243,12 +261,15 @@ class Job:
 
         self.settings = settings
         self.pack = False
+        self.preflight: Preflight | None = None  # None: whatever it says, cells are started
         self.sweep = Sweep(cells, settings, workload, deploy, fail_fast=fail_fast)
 
-    def show(self) -> int:
-        """Print what would be started, ports symbolic."""
+    def show(self, runtime: str = "none", mounts: tuple[Path, ...] = ()) -> int:
+        """Print what would be started, ports symbolic, without secrets."""
         import shlex
 
+        from ridgeline.launch.secrets import masked, masked_argv
+        from ridgeline.sweep.containers import wrap_in
         from ridgeline.sweep.evaluation import changes
 
         for item in self.sweep.plan():
@@ -256,10 +277,14 @@ class Job:
             if item.task:
                 told = changes(self.sweep.deploy(item.cell)[0], item.deployment)
                 sys.stdout.write("".join(f"#   {line}\n" for line in told or ["as timed"]))
+            wrap = wrap_in(runtime, item.cell, name=f"ridgeline-{item.run_key[:12]}", owner="RUN", mounts=mounts)
             for service in item.deployment.services:
-                env = [f"{name}={shlex.quote(value.text)}" for name, value in service.env]
-                words = [shlex.quote(word.text) for word in service.argv]
-                sys.stdout.write(" ".join([*env, *words]) + "\n")
+                env = {name: masked(name, value.text) for name, value in service.env}
+                words = [word.text for word in service.argv]
+                if wrap is not None:
+                    words = wrap(service, words, env, Path("/RUN") / f"{service.name}.work")
+                told = [f"{name}={shlex.quote(value)}" for name, value in env.items()]
+                sys.stdout.write(" ".join([*told, *map(shlex.quote, masked_argv(words))]) + "\n")
         return 0
 
     def keep_to(self, walltime: str | None) -> None:
@@ -288,23 +313,26 @@ class Job:
     def run(self, path: Path, *, as_json: bool, cluster: Cluster | None = None) -> int:
         """Run it into `path`, here or by jobs of a cluster; 1 when a cell failed."""
         from ridgeline.cli.views import choose_view
+        from ridgeline.launch.secrets import masked_argv
         from ridgeline.publish.report.page import write_run_report
         from ridgeline.results.runfolder import RunFolder, RunHeader
 
         header = RunHeader(
             name=path.name,
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            command=("ridgeline", "sweep", *sys.argv[2:]),
+            command=("ridgeline", "sweep", *masked_argv(sys.argv[2:])),
             ridgeline=__version__,
             settings=self.settings.identity(),
             host={"platform": platform.platform(), "python": platform.python_version()},
         )
         with RunFolder.create_or_open(path, header) as folder:
+            refused = self._refuse(folder)
             with choose_view(as_json=as_json) as view:
                 self.sweep.listen = view
                 summary = self._on_slurm(folder, cluster) if cluster else self.sweep.run(folder)
             report = write_run_report(folder)
-        left = f", {summary.left} not tried" if summary.left else ""
+        left = f", {refused} refused by the preflight" if refused else ""
+        left += f", {summary.left} not tried" if summary.left else ""
         left += f", {summary.spared} spared" if summary.spared else ""
         left += f", {summary.below} below their bar" if summary.below else ""
         sys.stderr.write(
@@ -313,7 +341,21 @@ class Job:
             f"next     open the report, or `ridgeline frontier {path}`"
             + (", or run the same command again to retry what failed\n" if summary.failed else "\n")
         )
-        return 1 if summary.failed or summary.left or summary.below else 0
+        return 1 if summary.failed or summary.left or summary.below or refused else 0
+
+    def _refuse(self, folder: RunFolder) -> int:
+        """Leave out what the preflight fails, and say so; returns how many cells that are."""
+        if self.preflight is None:
+            return 0
+        from ridgeline.sweep.preflight import refuse
+
+        refused = refuse(self.sweep, folder, self.preflight)
+        for cell in refused:
+            sys.stderr.write(f"refused  {cell.item.title}\n")
+            sys.stderr.writelines(f"         {line}\n" for line in cell.message.splitlines())
+        if refused:
+            sys.stderr.write("         `--force-check` starts them all the same\n\n")
+        return len(refused)
 
     def _on_slurm(self, folder: RunFolder, options: Cluster) -> Summary:
         from ridgeline.sweep.slurm import SlurmSweep, local_command

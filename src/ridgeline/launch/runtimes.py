@@ -7,6 +7,7 @@ carries a label and a cidfile, and `leftovers` finds what a killed sweep left. N
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -18,6 +19,11 @@ from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
 
 LABEL = "ridgeline.sweep"
 SHM = "64g"  # engines hand tensors over in shared memory; a container's default of 64 MiB ends in a bus error
+# The file is made under a lock and appears whole: cells on other nodes want it too. $0: file; $1: URI; then words.
+IMPORT = (
+    'file=$0 uri=$1; shift; mkdir -p "${file%/*}"; [ -e "$file" ] || flock "$file.lock" sh -c '
+    '\'[ -e "$0" ] || { enroot import --output "$0.part" "$1" && mv "$0.part" "$0"; }\' "$file" "$uri" && exec "$@"'
+)
 _DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
 
 Ask = Callable[[Sequence[str]], str | None]
@@ -59,14 +65,17 @@ def docker(argv: Sequence[str], env: Mapping[str, str], wrapping: Wrapping) -> l
 
 
 def enroot(argv: Sequence[str], env: Mapping[str, str], wrapping: Wrapping) -> list[str]:
-    """`enroot start` of an imported image. It is an ordinary child: the guardian's hold covers everything in it."""
+    """`enroot start` of an image that is imported first where it is not yet. It is an ordinary child: the guardian's
+    hold covers everything in it."""
     w = wrapping
     words = ["enroot", "start", "--rw"]
     for path in (w.folder, *w.mounts):
         words += ["--mount", f"{path}:{path}"]
     for name in sorted(env):
         words += ["--env", name]
-    return [*words, str(squash_file(w.image)), "sh", "-c", 'cd "$0" && exec "$@"', str(w.folder), *argv]
+    file = squash_file(w.image)
+    words += [str(file), "sh", "-c", 'cd "$0" && exec "$@"', str(w.folder), *argv]
+    return ["sh", "-c", IMPORT, str(file), enroot_uri(w.image), *words]
 
 
 RUNTIMES: Mapping[str, Callable[[Sequence[str], Mapping[str, str], Wrapping], list[str]]] = {
@@ -88,9 +97,20 @@ def runtime_of(name: str, which: Callable[[str], str | None] = shutil.which) -> 
     return RUNTIMES[name]
 
 
-def squash_file(image: str) -> Path:
-    """The file an image is imported to, keyed by its reference: a digest where it names one."""
-    return Path(re.sub(r"[^\w.-]+", "+", image) + ".sqsh")
+def squash_file(image: str, environ: Mapping[str, str] | None = None) -> Path:
+    """The file an image is imported to, keyed by its reference: a digest where it names one. It lies in the folder that
+    RIDGELINE_IMAGES names, else in the user's cache."""
+    found = os.environ if environ is None else environ
+    folder = found.get("RIDGELINE_IMAGES") or f"{found.get('HOME', '')}/.cache/ridgeline/images"
+    return Path(folder) / (re.sub(r"[^\w.-]+", "+", image) + ".sqsh")
+
+
+def enroot_uri(image: str) -> str:
+    """An image reference as enroot writes it: `docker://REGISTRY#IMAGE:TAG`, Docker's own registry without a name."""
+    first, slash, rest = image.partition("/")
+    if slash and ("." in first or ":" in first or first == "localhost"):
+        return f"docker://{first}#{rest}"
+    return f"docker://{image}"
 
 
 def resolved(image: str, ask: Ask | None = None) -> str | None:

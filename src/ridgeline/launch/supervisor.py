@@ -12,6 +12,7 @@ from types import TracebackType
 from ridgeline.core.deployment import Deployment, Service
 from ridgeline.core.errors import EnvironmentFailed, InputError
 from ridgeline.launch.allocation import OneMachine, Place
+from ridgeline.launch.autopsy import tail
 from ridgeline.launch.engines.kinds import ENGINES
 from ridgeline.launch.machines import Machine, Process, ThisMachine
 from ridgeline.launch.phases import Phases
@@ -180,7 +181,7 @@ class Supervisor:
             status = running.process.poll()
             if status is not None:
                 how = f"was killed by signal {-status}" if status < 0 else f"ended with exit code {status}"
-                lines = "\n".join(f"  | {line}" for line in tail(running.process.log))
+                lines = "\n".join(f"  | {line}" for line in tail(running.process.log, LAST_LINES))
                 raise EnvironmentFailed(
                     f"service `{name}` {how}" + (f"; its last lines:\n{lines}" if lines else ""),
                     hint=f"the whole log is `{running.process.log}`",
@@ -225,13 +226,3 @@ class Supervisor:
         for recorder in self._recorders:
             recorder.stop(1.0)
         self._stack.close()
-
-
-def tail(log: Path, lines: int = LAST_LINES) -> list[str]:
-    """The last lines of a log, none when it cannot be read."""
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - 16384))
-            return file.read().decode("utf-8", "replace").splitlines()[-lines:]
-    except OSError:
-        return []

@@ -17,11 +17,13 @@ from ridgeline.core.deployment import Deployment
 from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.core.record import Replay
 from ridgeline.launch.allocation import Allocation, OneMachine
+from ridgeline.launch.autopsy import tail
 from ridgeline.launch.blame import Blame, blame
 from ridgeline.launch.phases import Phases
 from ridgeline.launch.probe import Node, refuse_unfit
 from ridgeline.launch.script_host import RELEASE
-from ridgeline.launch.supervisor import Supervisor, Wrap, tail
+from ridgeline.launch.secrets import scrubbed, secrets_of
+from ridgeline.launch.supervisor import Supervisor, Wrap
 from ridgeline.launch.telemetry import mark, since
 from ridgeline.replay.driver import ReplaySettings, run_replay
 from ridgeline.replay.endpoint import Endpoint
@@ -89,6 +91,7 @@ class EngineStart:
     machines: Allocation = field(default_factory=OneMachine)  # where the nodes of the deployment are
     served: int = 0  # cells replayed so far
     _supervisor: Supervisor = field(init=False)
+    _secrets: frozenset[str] = frozenset()
     _nodes: dict[str, Node] = field(default_factory=dict)
     _stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
@@ -103,6 +106,7 @@ class EngineStart:
     def _start(self) -> None:
         """Look at every node first; what is not fit there would fail any start."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._secrets = secrets_of(self.deployment)
         try:
             place = self._stack.enter_context(self.machines.open(self.deployment, self.folder))
             for machine in place.distinct:
@@ -157,7 +161,9 @@ class EngineStart:
         self.served += 1
         if recordings:
             time.sleep(RECORDED_S)  # the last sample must lie after the window's end
-        return Attempt(replay, self.logs, found, {node: since(log, marks[node]) for node, log in recordings.items()})
+        return Attempt(
+            replay, self.kept_logs(), found, {node: since(log, marks[node]) for node, log in recordings.items()}
+        )
 
     def finish(self) -> Path | None:
         """Let a user's script or command come to its own end, and return the folder with what it left; None for
@@ -204,11 +210,23 @@ class EngineStart:
     def _failed(self, layer: str, message: str, hint: str | None) -> AttemptFailed:
         """The failure with what the logs say about its cause."""
         sign = blame([message, *("\n".join(tail(path, TAIL_LINES)) for path in self.logs.values())])
-        nodes = tuple(self._nodes)
+        nodes, message, logs = tuple(self._nodes), scrubbed(message, self._secrets), self.kept_logs()
         if sign is None:
-            return AttemptFailed(layer, message, hint=hint, logs=self.logs, nodes=nodes)
+            return AttemptFailed(layer, message, hint=hint, logs=logs, nodes=nodes)
         where = sign.layer if layer == START else layer
-        return AttemptFailed(where, message, hint=sign.advice, logs=self.logs, blamed=sign.blame, nodes=nodes)
+        return AttemptFailed(where, message, hint=sign.advice, logs=logs, blamed=sign.blame, nodes=nodes)
+
+    def kept_logs(self) -> dict[str, Path]:
+        """The logs as they may be kept: copies without secrets, where there are secrets."""
+        if not self._secrets:
+            return self.logs
+        kept = {name: self.folder / "kept" / name for name in self.logs}
+        for name, log in self.logs.items():
+            if log.exists():
+                kept[name].parent.mkdir(exist_ok=True)
+                text = scrubbed(log.read_bytes().decode("utf-8", "surrogateescape"), self._secrets)
+                kept[name].write_bytes(text.encode("utf-8", "surrogateescape"))
+        return kept
 
     def _cache_before(self) -> str:
         """`fresh` before the first cell; then `flushed` where every engine did so, else `markers`: the prompts of two

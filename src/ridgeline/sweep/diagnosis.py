@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ridgeline.core.point import Point
+from ridgeline.launch.autopsy import tail
 from ridgeline.launch.blame import Sign, blame
-from ridgeline.launch.supervisor import tail
+from ridgeline.launch.secrets import scrubbed, values_of
 from ridgeline.results.runfolder import KEY_DIGITS, Failure, RunFolder
 from ridgeline.sweep.live import LIVE, read_state
 
 # In the order a cell passes them.
 LAYERS = (
-    "scheduler", "node", "image", "weights", "engine start", "ready", "load", "replay", "metrics", "evaluation",
+    "check", "scheduler", "node", "image", "weights", "engine start", "ready", "load", "replay", "metrics",
+    "evaluation",
 )  # fmt: skip
 TAIL_LINES = 400
 SHOWN_LINES = 12
@@ -144,8 +146,9 @@ def diagnose(folder: RunFolder, cell: CellState) -> Diagnosis | None:
 
 def _evidence(files: Sequence[Path], sign: Sign | None) -> Iterator[str]:
     """The lines that show the sign, or else the last ones of each log."""
+    values = values_of()
     for file in files:
         lines = tail(file, TAIL_LINES)
         telling = [line for line in lines if sign and sign.pattern.search(line)]
         for line in telling[-3:] if sign else lines[-SHOWN_LINES:]:
-            yield f"{file.name}: {line[:400]}"
+            yield scrubbed(f"{file.name}: {line[:400]}", values)

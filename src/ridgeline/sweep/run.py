@@ -16,22 +16,23 @@ from typing import NamedTuple
 
 from ridgeline import __version__
 from ridgeline.core.cell import Cell, digest
-from ridgeline.core.deployment import Deployment, Service
+from ridgeline.core.deployment import Deployment
 from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.core.finding import Expectation
 from ridgeline.core.point import Point, Source
 from ridgeline.launch.allocation import Allocation, OneMachine
 from ridgeline.launch.blame import Blame
 from ridgeline.launch.engines import engine_kind, spoken
-from ridgeline.launch.runtimes import Wrapping, reap, runtime_of
+from ridgeline.launch.runtimes import reap, runtime_of
+from ridgeline.launch.secrets import without_secrets
 from ridgeline.launch.supervisor import Wrap
 from ridgeline.plan.estimate import DEFAULTS
 from ridgeline.recipes.placement import occupied
 from ridgeline.results.aggregate import aggregate
 from ridgeline.results.identity import run_key
 from ridgeline.results.runfolder import RunFolder
-from ridgeline.spec.facts.library import find_gpu
 from ridgeline.sweep.attempt import Attempt, AttemptFailed, EngineStart
+from ridgeline.sweep.containers import wrap_in
 from ridgeline.sweep.deploy import expected_of_model, same_source
 from ridgeline.sweep.evaluation import Status
 from ridgeline.sweep.evaluation.scored import Evaluation, attach, is_scored, refuse_without_program, score
@@ -331,24 +332,8 @@ class _Run:
 
     def _wrap(self, item: Planned) -> Wrap | None:
         """Every service of a cell goes into the image that the cell names."""
-        if self.sweep.runtime == "none":
-            return None
-        runtime, image = runtime_of(self.sweep.runtime), item.cell.benchmark.image
-        amd = find_gpu(item.cell.benchmark.runner).vendor == "amd"
-
-        def wrap(service: Service, argv: list[str], env: Mapping[str, str], folder: Path) -> list[str]:
-            wrapping = Wrapping(
-                image=image,
-                name=f"ridgeline-{item.run_key[:12]}-{service.name}",
-                folder=folder.resolve(),
-                sweep=sweep_id(self.folder),
-                mounts=self.sweep.mounts,
-                gpus=service.gpus,
-                amd=amd,
-            )
-            return runtime(argv, env, wrapping)
-
-        return wrap
+        sweep, name = self.sweep, f"ridgeline-{item.run_key[:12]}"
+        return wrap_in(sweep.runtime, item.cell, name=name, owner=sweep_id(self.folder), mounts=sweep.mounts)
 
     def _cell(self, engine: EngineStart, index: int, item: Planned) -> Point | None:
         """One cell on a running engine, from load to stored point; None when it is scored. Raises AttemptFailed."""
@@ -377,7 +362,9 @@ class _Run:
             extra["telemetry"] = record.plain
             logs["gpu.csv"] = engine.folder / "gpu.csv"
             logs["gpu.csv"].write_text(record.table)
-        self.folder.write_cell(item.cell, point, attempt.replay, item.deployment, logs, extra, artifacts=left)
+        self.folder.write_cell(
+            item.cell, point, attempt.replay, without_secrets(item.deployment), logs, extra, artifacts=left
+        )
         started = None if attempt.found["served_before"] else engine.start_s
         self.sweep.times.note(item.cell, item.deployment, self.sweep.settings, started, attempt.replay.phases)
         if self.sweep.evaluation is not None:
