@@ -174,3 +174,48 @@ def test_a_dump_is_stored_by_build_and_found_again(
     wrong = [item["message"] for item in json.loads(out)["findings"] if item["rule"] == "P1"]
     assert "vllm 0.26.0+rocm has no option --max-num-seqs" in wrong
     assert not any("--data-parallel-size" in text for text in wrong)
+
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def shipped(capsys: pytest.CaptureFixture[str], name: str) -> list[dict]:
+    _, out, _ = check(capsys, str(BENCHMARKS / name), "--json")
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_a_shipped_search_space_is_proved_by_what_is_shipped(capsys: pytest.CaptureFixture[str]) -> None:
+    """Free memory, earlier starts and a dump of the build are all on record: nothing is unknown."""
+    cells = shipped(capsys, "llama8b-h200.yaml")
+    assert [cell["verdict"] for cell in cells] == ["pass", "pass", "warn", "warn", "warn"]
+    fits = {cell["cell"].rpartition("/c")[2]: _finding(cell, "M6")["verdict"] for cell in cells}
+    assert fits == {"1": "pass", "2": "pass", "4": "pass", "8": "warn", "16": "warn"}
+    assert "896,928 tokens a rank" in _finding(cells[0], "M3")["message"]  # 896,912 and 898,784 were seen
+    assert all(_finding(cell, rule)["verdict"] == "pass" for cell in cells for rule in ("M1", "M3", "P1", "P2", "P6"))
+
+
+def test_what_is_not_on_record_stays_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of 70B nobody recorded a start: memory is unknown, the build's words are not."""
+    for cell in shipped(capsys, "llama70b-h200-tp.yaml"):
+        assert (cell["verdict"], _finding(cell, "M3")["verdict"]) == ("unknown", "unknown")
+        assert _finding(cell, "P1")["verdict"] == _finding(cell, "P6")["verdict"] == "pass"
+
+
+def _finding(cell: dict, rule: str) -> dict:
+    return next(item for item in cell["findings"] if item["rule"] == rule)
+
+
+def test_each_line_of_the_search_space_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """What several arms share is said once, with the line of each."""
+    _, out, _ = check(capsys, str(BENCHMARKS / "llama70b-h200-tp.yaml"))
+    block = out[out.index("WARN    M6") :].split("\n\n")[0]
+    places = [line.split(";")[0].rpartition("yaml:")[2] for line in block.splitlines() if "yaml:" in line]
+    assert places == ["14:13", "15:13", "16:13", "17:13"]
+    assert "other sums]" in block
+    assert "; all 15 cells" in out
+    _, out, _ = check(capsys, str(BENCHMARKS / "llama70b-h200-tp.yaml"), "--github")
+    lines = {line.partition("line=")[2].partition(",")[0] for line in out.splitlines() if "title=M6 warn" in line}
+    assert lines == {"14", "15", "16", "17"}
+    _, out, _ = check(capsys, str(BENCHMARKS / "llama70b-h200-tp.yaml"), "--sarif")
+    found = next(r for r in json.loads(out)["runs"][0]["results"] if r["ruleId"] == "M6" and r["level"] == "warning")
+    assert len(found["locations"]) == 1 and found["relatedLocations"]

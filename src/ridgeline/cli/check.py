@@ -210,7 +210,7 @@ def _probe(python: Path, out: Path | None, image: str | None) -> int:
     import subprocess
     from importlib.resources import as_file, files
 
-    from ridgeline.spec.facts.builds import dump_from
+    from ridgeline.spec.facts.builds import dump_from, text_of
 
     with as_file(files("ridgeline.plan.checks") / "inside_engine.py") as script:
         try:
@@ -229,9 +229,9 @@ def _probe(python: Path, out: Path | None, image: str | None) -> int:
     for part, why in (data.get("missing") or {}).items():
         sys.stderr.write(f"not told: {part}: {why}\n")
     if out is None:
-        sys.stdout.write(json.dumps(data, indent=1, sort_keys=True) + "\n")
+        sys.stdout.write(text_of(data))
         return 0
     target = out / f"{found.package}-{found.version.split('+')[0]}.json" if out.is_dir() else out
-    target.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    target.write_text(text_of(data), encoding="utf-8")
     sys.stderr.write(f"{found.name}: {target}\nnext: ridgeline check CONFIG... --dumps {target}\n")
     return 0

@@ -41,9 +41,11 @@ class Flag:
 
 
 def flags_of(argv: Sequence[Item]) -> tuple[tuple[str, ...], tuple[Flag, ...]]:
-    """(words before the first flag, flags in order). A flag's place is its value's where that has one."""
+    """(words before the first flag, flags in order). A flag's place is its value's where that has one. `python -m NAME`
+    is a program, not a flag."""
     words = [item.text for item in argv]
-    starts = [index for index, word in enumerate(words) if _FLAG.match(word)]
+    module = next((at + 2 for at, word in enumerate(words) if word == "-m" and at and "python" in words[at - 1]), 0)
+    starts = [index for index, word in enumerate(words) if index >= module and _FLAG.match(word)]
     before = tuple(words[: starts[0]] if starts else words)
     found = []
     ends = [*starts[1:], len(words)]

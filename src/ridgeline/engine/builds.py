@@ -50,11 +50,11 @@ LAST_PADDED = (0, 26, 99)
 
 
 def expert_pad(build: Build, formats: Formats, vendor: str) -> int:
-    """The multiple that mxfp4 kernels round a rank's expert width up to: 256 on ROCm, 128 in builds with native
-    384-wide shards and on NVIDIA (DeepGEMM, Marlin, CUTLASS); 1 for other formats."""
-    if formats.experts != "mxfp4":
+    """The multiple that vLLM's mxfp4 kernels round a rank's expert width up to: 256 on ROCm, 128 in builds with native
+    384-wide shards and on NVIDIA (DeepGEMM, Marlin, CUTLASS); 1 for other formats, and for engines not read here."""
+    if formats.experts != "mxfp4" or build.kind != "vllm":
         return 1
-    native = build.kind == "vllm" and not build.assumed and build.version > LAST_PADDED
+    native = not build.assumed and build.version > LAST_PADDED
     return 256 if vendor == "amd" and not native else 128
 
 

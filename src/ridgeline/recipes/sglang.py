@@ -58,9 +58,9 @@ class Sglang:
     host: Option[str] = "127.0.0.1"
     port: Option[str] = "{port:http}"
     trust_remote_code: Option[bool] = None
-    tp: Option[int]
-    pp: Option[int] = None
-    dp: Option[int] = None
+    tp_size: Option[int]
+    pp_size: Option[int] = None
+    dp_size: Option[int] = None
     enable_dp_attention: Option[bool] = None
     ep_size: Option[int] = None
     ep_num_redundant_experts: Option[int] = None
@@ -91,7 +91,7 @@ class Sglang:
     def __post_init__(self) -> None:
         refuse_wrong(
             self,
-            positive=("tp", "max_running_requests", "chunked_prefill_size", "cuda_graph_max_bs", "context_length"),
+            positive=("tp_size", "max_running_requests", "chunked_prefill_size", "cuda_graph_max_bs", "context_length"),
             fractions=("mem_fraction_static",),
         )
 
@@ -117,7 +117,7 @@ def service(
         argv=items(program, HERE) + flags(options, HERE),
         env=environment(HERE, env),
         ports=(*ports, *(("bootstrap",) if bootstrap else ())),
-        spans=(("ranks", CONTROL_PORTS + (plain(options.dp) or 1)),),
+        spans=(("ranks", CONTROL_PORTS + (plain(options.dp_size) or 1)),),
         readiness=(readiness or Readiness(served_model=served, timeout_s=timeout_s)) if seat == 0 else None,
         role=worker.role if worker else "engine",
         stop_grace_s=STOP_GRACE_S,

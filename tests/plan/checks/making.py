@@ -149,6 +149,7 @@ def dump_of(subject: Subject, **more: Any) -> Dump:
         "version": ".".join(map(str, subject.build.version)), "options": options, "env": frozenset(launch.env),
         "metrics": frozenset(METRICS.get(subject.build.kind, ())), "moe_backends": {"mxfp4": ("aiter", "flydsl")},
         "connectors": None, "source": "a test", "importable": dict.fromkeys(modules_of(launch), True),
+        "image": subject.cell.benchmark.image,
     }  # fmt: skip
     return Dump(**{**facts, **more})
 

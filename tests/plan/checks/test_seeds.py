@@ -12,6 +12,7 @@ from ridgeline.core.topology import Topology
 from ridgeline.core.units import GIB
 from ridgeline.engine.sizing import size
 from ridgeline.plan.checks.changes import after_change
+from ridgeline.spec.facts.builds import load_dumps
 from ridgeline.spec.facts.observations import Observation, load_observations
 
 DP4 = Topology(4, ep=4, dp_attn=True)
@@ -106,7 +107,10 @@ def test_a_tuning_table_is_not_enough() -> None:
     mega = make(flags={"moe-backend": "aiter_mega_moe"}, tables=(table(),))
     (found,) = findings(mega, "T2")
     assert found.verdict is Verdict.FAIL and "without a warning" in found.message
-    assert verdict(make(flags=fused), "P3") is Verdict.FAIL  # 0.26.0 refuses it for MXFP4 experts
+    refused = make(flags=fused, dumps=load_dumps())
+    assert verdict(refused, "P2") is Verdict.PASS  # 0.26.0 has the name among its choices
+    assert verdict(refused, "P3") is Verdict.FAIL  # and refuses it for MXFP4 experts
+    assert verdict(make(flags=fused), "P3") is Verdict.UNKNOWN
     foreign = make(flags=fused, tables=(table("flydsl_gfx942_mi300x_IntraNode_ep8.json"),))
     assert verdict(foreign, "T1") is Verdict.FAIL
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from functools import lru_cache
 
 from ridgeline.core.finding import Expectation, Verdict
 from ridgeline.engine.launch import Launch
@@ -12,17 +13,13 @@ from ridgeline.plan.checks.subject import Subject
 from ridgeline.recipes.placement import Ranks, ranks_of
 from ridgeline.spec.facts.builds import Dump
 
-# Accepted by vLLM 0.26's MXFP4 expert oracle (executed); builds with a dump are asked instead.
-MXFP4_026 = (
-    "deep_gemm", "flashinfer_trtllm", "flashinfer_trtllm_afp8", "flashinfer_cutlass", "flashinfer_cutlass_afp8",
-    "triton", "triton_unfused", "humming", "marlin", "aiter", "aiter_mxfp4_fp8", "aiter_mxfp4_mxfp4", "xpu", "cpu",
-    "emulation",
-)  # fmt: skip
 _PROBE = "ridgeline check --probe PYTHON, with the Python of the image"
 
 
-def _near(name: str, known: object) -> str | None:
-    found = get_close_matches(name, list(known), n=1)  # type: ignore[call-overload]
+@lru_cache(maxsize=256)
+def _near(name: str, known: frozenset[str]) -> str | None:
+    """What a name may have been meant to be."""
+    found = get_close_matches(name, sorted(known), n=1)
     return f"did you mean {found[0]}?" if found else None
 
 
@@ -50,7 +47,7 @@ def flags(subject: Subject, launch: Launch) -> Said:
         return
     wrong = [flag for flag in launch.flags.values() if not _known(flag.written, flag.name, dump)]
     for flag in wrong:
-        hint = _near(f"--{flag.name}", dump.options)
+        hint = _near(f"--{flag.name}", frozenset(dump.options))
         yield fails(f"{dump.name} has no option {flag.written}", hint=hint, where=flag.where)
     if not wrong:
         yield passes(f"all {len(launch.flags)} flags exist in {dump.name}")
@@ -60,7 +57,9 @@ def _known(written: str, name: str, dump: Dump) -> bool:
     assert dump.options is not None
     stem = written.partition(".")[0]
     spellings = {written, f"--{name}", f"--no-{name}", stem, f"--{name.partition('.')[0]}", stem.replace("_", "-")}
-    return any(text in dump.options for text in spellings)
+    if any(text in dump.options for text in spellings):
+        return True
+    return sum(option.startswith(written) for option in dump.options) == 1  # argparse takes what begins only one name
 
 
 def values(subject: Subject, launch: Launch) -> Said:
@@ -69,7 +68,8 @@ def values(subject: Subject, launch: Launch) -> Said:
     if dump is None or dump.options is None:
         yield unknown(subject.no_dump("which values are allowed"), hint=_PROBE)
         return
-    listed = [(flag, dump.options.get(f"--{flag.name}")) for flag in launch.flags.values() if flag.value is not None]
+    choices_of = {**dump.options, "--attention-backend": dump.attention_backends}
+    listed = [(flag, choices_of.get(f"--{flag.name}")) for flag in launch.flags.values() if flag.value is not None]
     wrong = [(flag, choices) for flag, choices in listed if choices and flag.value not in choices]
     for flag, choices in wrong:
         text = f"--{flag.name} cannot be `{flag.value}`"
@@ -85,8 +85,6 @@ def backend(subject: Subject, launch: Launch) -> Said:
         return
     assert name is not None
     accepted = dump.moe_backends.get(form) if dump else None
-    if accepted is None and form == "mxfp4" and not launch.build.assumed and launch.build.version[:2] == (0, 26):
-        accepted = MXFP4_026
     if name.endswith("mega_moe"):
         yield unknown(f"`{name}` is chosen in the model's own code, which only the image can tell", hint=_PROBE)
     elif accepted is None:
@@ -198,13 +196,13 @@ def environment(subject: Subject, launch: Launch) -> Said:
 
 
 def importable(subject: Subject, launch: Launch) -> Said:
-    """P7: the kernel and transfer libraries that are asked for import in the image."""
-    dump = subject.dump()
-    needed = modules_of(launch)
+    """P7: the kernel and transfer libraries that are asked for import in the image. Another image of the same release
+    may have others, so that only a dump of this very image tells."""
+    dump, needed = subject.dump(), modules_of(launch)
     if not needed:
         return
     asked = ", ".join(f"{module} (for {why})" for module, why in needed.items())
-    known = dump.importable if dump is not None else None
+    known = dump.importable if dump is not None and dump.image == subject.cell.benchmark.image else None
     missing = [module for module in needed if known is not None and known.get(module) is False]
     open_ = [module for module in needed if known is None or module not in known]
     for module in missing:
@@ -212,8 +210,8 @@ def importable(subject: Subject, launch: Launch) -> Said:
         text = f"{needed[module]} needs the module `{module}`, which does not import in {dump.name}"
         yield fails(text, where=launch.where(*_ASKS))
     if open_ and not missing:
-        said = f"whether {', '.join(open_)} can be imported" if known is None else f"whether {open_[0]} imports"
-        yield unknown(subject.no_dump(said) if dump is None else f"{said} was not asked of {dump.name}", asked, _PROBE)
+        text = f"whether {', '.join(open_)} can be imported is not known for `{subject.cell.benchmark.image}`"
+        yield unknown(text, asked, f"{_PROBE} and --image")
     elif not missing:
         yield passes("what is asked for imports", asked)
 

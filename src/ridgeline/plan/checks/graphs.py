@@ -54,8 +54,9 @@ def coverage(subject: Subject, launch: Launch) -> Said:
         return
     most, cap, covered, q = peak(subject, launch), launch.max_num_seqs or 0, found.covered_sequences, launch.query
     sums = (
-        f"{q} tokens a sequence; largest captured size {found.sizes[-1]}: {covered} sequences; peak on one rank {most},"
-        f" scheduler admits {cap}; {len(found.full)} full + {len(found.piecewise)} piecewise graphs"
+        f"{q} token{'s' if q > 1 else ''} a sequence; largest captured size {found.sizes[-1]}: {covered} sequences; "
+        f"peak on one rank {most}, scheduler admits {cap}; {len(found.full)} full + {len(found.piecewise)} piecewise "
+        "graphs"
     )
     if MODES[launch.mode][0] != FULL:
         yield warns(f"decode batches run piecewise ({launch.mode})", sums)

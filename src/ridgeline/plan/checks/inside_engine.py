@@ -6,6 +6,7 @@ It imports nothing of ours: the engine's environment has none. Anything a build 
 """
 
 import argparse
+import ast
 import importlib
 import importlib.metadata
 import importlib.util
@@ -37,16 +38,12 @@ def version(*names):
 
 
 def options(parser):
-    """Every option string with its choices, type name and whether it takes a value."""
-    found = {}
-    for action in parser._actions:
-        for text in action.option_strings:
-            found[text] = {
-                "choices": [str(c) for c in action.choices] if action.choices else None,
-                "type": getattr(action.type, "__name__", None),
-                "switch": action.nargs == 0 or isinstance(action, argparse.BooleanOptionalAction),
-            }
-    return found
+    """Every option string with its choices, null where it takes anything."""
+    return {
+        text: sorted(map(str, action.choices)) if action.choices else None
+        for action in parser._actions
+        for text in action.option_strings
+    }
 
 
 def vllm_parser():
@@ -54,6 +51,10 @@ def vllm_parser():
         from vllm.utils.argparse_utils import FlexibleArgumentParser
     except ImportError:
         from vllm.utils import FlexibleArgumentParser
+    from vllm.platforms import current_platform
+
+    if not current_platform.device_type:  # without a GPU the parser's defaults cannot be made; only names are asked for
+        type(current_platform).device_type = "cpu"
     # The server's parser has moved between versions.
     for place in ("vllm.entrypoints.launchers.cli_args", "vllm.entrypoints.openai.cli_args"):
         if importlib.util.find_spec(place.rpartition(".")[0]) and importlib.util.find_spec(place):
@@ -61,14 +62,17 @@ def vllm_parser():
     raise ImportError("the server's argument parser is not where it is known to be")
 
 
-def strings(package, pattern, *folders):
+def strings(package, pattern):
     """Every match of `pattern` (its group) in a package's Python files."""
-    root = pathlib.Path(importlib.util.find_spec(package).origin).parent
     found = set()
-    for folder in folders or ("",):
-        for path in (root / folder).rglob("*.py"):
-            found |= set(re.findall(pattern, path.read_text(encoding="utf-8", errors="replace")))
+    for path in package_of(package).rglob("*.py"):
+        found |= set(re.findall(pattern, path.read_text(encoding="utf-8", errors="replace")))
     return sorted(found)
+
+
+def package_of(name):
+    """The folder of an installed package."""
+    return pathlib.Path(importlib.util.find_spec(name).origin).parent
 
 
 def vllm():
@@ -109,11 +113,64 @@ def sglang():
         ServerArgs.add_cli_args(made)
         return options(made)
 
+    found = attempt("options", parser)
+    if found is None:  # it imports kernels, which a machine without a GPU may not have: its text says the same
+        found = attempt("options, read", lambda: written_options(package_of("sglang") / "srt" / "server_args.py"))
     return {
-        "options": attempt("options", parser),
+        "options": found,
         "env": attempt("env", lambda: strings("sglang", r"\b(SGLANG_[A-Z0-9_]+)\b")),
         "metrics": attempt("metrics", lambda: strings("sglang", r'"(sglang:[a-z0-9_]+)"')),
     }
+
+
+def written_options(path):
+    """Options of a parser as its source writes them: calls of add_argument, and fields of a dataclass `ServerArgs`
+    annotated with `Arg(...)`. Choices where they are a list of texts or the name of one."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    lists = text_lists(tree)
+    found = {}
+
+    def add(names, keywords):
+        choices = keywords.get("choices")
+        listed = texts(choices) or (lists.get(choices.id) if isinstance(choices, ast.Name) else None)
+        found.update(dict.fromkeys(names, sorted(listed) if listed else None))
+
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument":
+            add([n for arg in node.args for n in texts(ast.List([arg])) if n.startswith("-")], keywords_of(node))
+        if not (isinstance(node, ast.ClassDef) and node.name == "ServerArgs"):
+            continue
+        for field in (item for item in node.body if isinstance(item, ast.AnnAssign)):
+            arg = next((n for n in ast.walk(field.annotation) if isinstance(n, ast.Call)), None)
+            keywords = keywords_of(arg) if arg is not None else {}
+            if isinstance(field.annotation, ast.Subscript) and "no_cli" not in keywords:
+                own = texts(ast.List([keywords["cli_name"]])) if "cli_name" in keywords else []
+                add([*(own or ["--" + field.target.id.replace("_", "-")]), *texts(keywords.get("aliases"))], keywords)
+    return found
+
+
+def text_lists(tree):
+    """Lists of texts by the module's names for them, with what is added to them later on."""
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and texts(node.value):
+            found.setdefault(node.targets[0].id, []).extend(texts(node.value))
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args):
+        owner = getattr(getattr(call.func, "value", None), "id", None)
+        if owner in found and getattr(call.func, "attr", "") in ("add", "append", "extend"):
+            found[owner] += texts(call.args[0]) or texts(ast.List(call.args))
+    return found
+
+
+def texts(node):
+    """The texts of a list, tuple or set; nothing when it holds anything else."""
+    items = node.elts if isinstance(node, (ast.List, ast.Tuple, ast.Set)) else []
+    said = [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+    return said if len(said) == len(items) else []
+
+
+def keywords_of(call):
+    return {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
 
 
 # Beginnings of log lines that later prove what was promised.

@@ -326,5 +326,5 @@ RULES = (
          "MXFP4 kernels round the width of each rank's shard up; expert parallelism keeps experts whole.",
          "vLLM up to 0.26, read: 256 on ROCm, 128 elsewhere; later builds are taken to have native 384-wide shards, as "
          "public recipes say of them without a version",
-         "3072 / 8 = 384 columns become 512: 32.4 GiB a GPU more on pure TP8.", at=_LAYOUT),
+         "3072 / 8 = 384 columns become 512: 32.4 GiB a GPU more on pure TP8.", at=_LAYOUT, engines=("vllm",)),
 )  # fmt: skip

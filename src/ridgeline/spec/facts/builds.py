@@ -6,7 +6,9 @@ by path. Out: `Dump` values. A part that the build did not give is None: unknown
 
 from __future__ import annotations
 
+import json
 import os
+import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -35,6 +37,7 @@ class Dump:
     connectors: frozenset[str] | None
     source: str
     importable: Mapping[str, bool] | None = None  # module -> whether it could be imported there
+    attention_backends: tuple[str, ...] | None = None
     image: str = ""  # the image it was made in, where that was said: the only name a nightly has
 
     @property
@@ -68,17 +71,36 @@ def dump_from(data: Mapping[str, Any], file: str) -> Dump:
         kind=str(data.get("kind")),
         package=str(data.get("package")),
         version=str(data.get("version")),
-        options=None
-        if options is None
-        else {name: tuple(item["choices"]) if item.get("choices") else None for name, item in options.items()},
+        options=None if options is None else {name: _choices(item) for name, item in options.items()},
         env=_names(data.get("env")),
         metrics=_names(data.get("metrics")),
         moe_backends={name: None if items is None else tuple(items) for name, items in backends.items()},
         connectors=_names(data.get("kv_connectors")),
         source=file,
         importable=data.get("importable"),
+        attention_backends=tuple(data["attention_backends"]) if data.get("attention_backends") else None,
         image=str(data.get("image") or ""),
     )
+
+
+def text_of(data: Mapping[str, Any]) -> str:
+    """A dump's JSON as it is stored: an option a line, names side by side."""
+    parts = []
+    for key, value in sorted(data.items()):
+        if isinstance(value, Mapping):
+            inner = ",\n".join(f"  {json.dumps(name)}: {json.dumps(item)}" for name, item in sorted(value.items()))
+            parts.append(f" {json.dumps(key)}: {{\n{inner}\n }}" if value else f" {json.dumps(key)}: {{}}")
+        else:
+            whole = f" {json.dumps(key)}: {json.dumps(value)}"
+            lines = textwrap.wrap(whole, 119, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+            parts.append("\n".join(lines))
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _choices(item: Any) -> tuple[str, ...] | None:
+    """The choices of an option: a list, null, or (in dumps made before) an object that holds them."""
+    found = item.get("choices") if isinstance(item, Mapping) else item
+    return tuple(found) if found else None
 
 
 def _names(items: Any) -> frozenset[str] | None:
