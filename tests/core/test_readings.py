@@ -14,7 +14,7 @@ VALUES = st.dictionaries(st.sampled_from("abcdef"), st.floats(allow_nan=False), 
 
 
 @given(st.lists(VALUES, max_size=6))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_reading_is_the_mapping_it_was_made_of(pages: list[dict[str, float]]) -> None:
     reader = Reader()
     made = [reader.read(page) for page in pages]

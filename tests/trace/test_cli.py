@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.golden import golden
+from tests.trace.oracle import expected
 
 from ridgeline.cli.main import main
 from ridgeline.trace.synth import quickstart_trace
@@ -66,10 +67,7 @@ def test_show_prints_a_session_under_the_known_names(capsys: pytest.CaptureFixtu
 
 
 def test_show_agrees_with_the_reference(capsys: pytest.CaptureFixture[str]) -> None:
-    import gzip
-
-    expected = gzip.decompress(golden("traces/oracle/expected.jsonl.gz").read_bytes()).splitlines()
-    rows = {row["trace_id"]: row for row in map(json.loads, expected)}
+    rows = expected()
     assert run("show", golden("traces/weka/files/trace_0291.json"), "--profile", "aiperf-0.13", "--json") == 0
     assert json.loads(capsys.readouterr().out)["conversations"] == rows["trace_0291"]["conversations"]
 

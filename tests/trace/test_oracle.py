@@ -3,8 +3,6 @@ run, all 47 with every message's hash in the integration run."""
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
 from functools import cache
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.golden import golden
+from tests.trace.oracle import expected
 
 from ridgeline.trace.build import build_session
 from ridgeline.trace.formats import weka
@@ -21,11 +20,6 @@ from ridgeline.trace.session import Session
 from ridgeline.trace.show import describe
 
 Pairs = list[tuple[dict[str, Any], Session]]
-
-
-@cache
-def _expected(path: Path) -> dict[str, Any]:
-    return {row["trace_id"]: row for row in map(json.loads, gzip.decompress(path.read_bytes()).splitlines())}
 
 
 @cache
@@ -40,15 +34,15 @@ def _sessions(path: Path, wanted: frozenset[str]) -> dict[str, Session]:
 
 @pytest.fixture(params=["few", pytest.param("all", marks=pytest.mark.integration)])
 def pairs(request: pytest.FixtureRequest) -> Pairs:
-    expected = _expected(golden("traces/oracle/expected.jsonl.gz"))
+    rows = expected()
     if request.param == "all":
-        sessions = _sessions(golden("traces/weka/traces.jsonl.gz"), frozenset(expected))
-        assert set(sessions) == set(expected) and len(expected) >= 47
+        sessions = _sessions(golden("traces/weka/traces.jsonl.gz"), frozenset(rows))
+        assert set(sessions) == set(rows) and len(rows) >= 47
     else:
-        files = [path for path in golden("traces/weka/files").iterdir() if path.stem in expected]
-        sessions = {name: found for path in files for name, found in _sessions(path, frozenset(expected)).items()}
+        files = [path for path in golden("traces/weka/files").iterdir() if path.stem in rows]
+        sessions = {name: found for path in files for name, found in _sessions(path, frozenset(rows)).items()}
         assert sessions, "some of the expected sessions have files of their own"
-    return [(expected[name], session) for name, session in sessions.items()]
+    return [(rows[name], session) for name, session in sessions.items()]
 
 
 def test_conversations_branches_and_turns_are_the_reference_s(pairs: Pairs) -> None:
@@ -67,13 +61,13 @@ def test_conversations_branches_and_turns_are_the_reference_s(pairs: Pairs) -> N
             for branch in session.branches
         ]
         for theirs, ours in zip(row["conversations"], session.conversations, strict=True):
-            for k, (expected, turn) in enumerate(zip(theirs["turns"], ours.turns, strict=True)):
+            for k, (wanted, turn) in enumerate(zip(theirs["turns"], ours.turns, strict=True)):
                 where = f"{ours.id} turn {k}"
-                assert turn.at_ns == pytest.approx(expected["t_ms"] * 1e6), where
-                assert (turn.delay_ns is None) == (expected["delay_ms"] is None), where
-                assert turn.delay_ns is None or abs(turn.delay_ns - expected["delay_ms"] * 1e6) < 2, where
+                assert turn.at_ns == pytest.approx(wanted["t_ms"] * 1e6), where
+                assert (turn.delay_ns is None) == (wanted["delay_ms"] is None), where
+                assert turn.delay_ns is None or abs(turn.delay_ns - wanted["delay_ms"] * 1e6) < 2, where
                 assert turn.api_ns == (
-                    None if expected["api_ms"] is None else pytest.approx(expected["api_ms"] * 1e6)
+                    None if wanted["api_ms"] is None else pytest.approx(wanted["api_ms"] * 1e6)
                 ), where
                 assert [
                     turn.max_tokens,
@@ -84,7 +78,7 @@ def test_conversations_branches_and_turns_are_the_reference_s(pairs: Pairs) -> N
                     [session.branches[branch].id for branch in turn.joins],
                     [[names[key.conversation], key.turn] for key in turn.predecessors],
                     [turn.outer, turn.inner, turn.source_kind],
-                ] == [expected[n] for n in ("max_tokens", "hit", "total", "kind", "spawns", "joins", "preds", "src")], (
+                ] == [wanted[n] for n in ("max_tokens", "hit", "total", "kind", "spawns", "joins", "preds", "src")], (
                     where
                 )
 
@@ -94,15 +88,15 @@ def test_messages_and_resets_are_the_reference_s(pairs: Pairs) -> None:
     for row, session in pairs:
         for theirs, ours in zip(row["conversations"], session.conversations, strict=True):
             prompts, fork = plan(session, ours, "aiperf-0.13"), plan(session, ours)
-            for k, expected in enumerate(theirs["turns"]):
+            for k, wanted in enumerate(theirs["turns"]):
                 path = [prompts.segments[node] for node in prompts.path(k)]
                 sizes = [64 * (segment.end - segment.start) for segment in path]
                 sizes[-1] += prompts.endings[k].tail
                 assert [[s.role, n] for s, n in zip(path, sizes, strict=True)] == [
-                    [role, int(text.split(":")[0])] for role, text in expected["msgs"]
+                    [role, int(text.split(":")[0])] for role, text in wanted["msgs"]
                 ], f"{ours.id} turn {k}"
-                assert prompts.endings[k].reset == expected["reset"], f"{ours.id} turn {k}"
-                if fork.endings[k].reset != expected["reset"]:
+                assert prompts.endings[k].reset == wanted["reset"], f"{ours.id} turn {k}"
+                if fork.endings[k].reset != wanted["reset"]:
                     differing_resets += 1
                     assert ours.turns[k].hash_ids == ours.turns[k - 1].hash_ids
                 assert fork.endings[k]._replace(reset=False) == prompts.endings[k]._replace(reset=False)

@@ -180,7 +180,7 @@ def test_line_ends_marks_and_blank_lines_change_nothing(text: str, tmp_path: Pat
 
 
 @given(text=st.sampled_from([AZURE, BURST, MOON, SINGLE, MULTI]), rng=st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_broken_files_are_read_or_refused_and_never_anything_else(
     text: str, rng: random.Random, tmp_path: Path
 ) -> None:
@@ -210,6 +210,7 @@ def test_selection_is_the_same_for_every_format(tmp_path: Path) -> None:
     assert corpus.digest != load(path).digest
 
 
+@pytest.mark.integration  # thousands of recorded rows
 @pytest.mark.parametrize(
     ("file", "sessions", "mean_in", "mean_out", "hit"),
     [

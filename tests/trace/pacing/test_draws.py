@@ -1,10 +1,8 @@
-import gzip
 import itertools
-import json
 import statistics
 
 import pytest
-from tests.golden import golden
+from tests.trace.oracle import expected
 
 from ridgeline.core.units import SECOND
 from ridgeline.trace.pacing.draws import arrival_gaps, permutation, start_seed, start_time, start_turn
@@ -19,12 +17,10 @@ def test_the_published_vectors_of_the_start_draw() -> None:
 
 def test_every_recorded_start_draw_of_the_peer() -> None:
     drawn = 0
-    with gzip.open(golden("traces/oracle/expected.jsonl.gz"), "rt") as lines:
-        for line in lines:
-            row = json.loads(line)
-            for lane, expected in row["t_star_u01"].items():
-                assert start_time(42, row["trace_id"], int(lane), 0.0, 1.0) == expected
-                drawn += 1
+    for row in expected().values():
+        for lane, draw in row["t_star_u01"].items():
+            assert start_time(42, row["trace_id"], int(lane), 0.0, 1.0) == draw
+            drawn += 1
     assert drawn > 100
 
 

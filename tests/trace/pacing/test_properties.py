@@ -96,7 +96,7 @@ def play(case: dict[str, Any]) -> tuple[AgentPacer, Run]:
     return pacer, drive(pacer, lambda send: latencies[send.id % 997], outcome)
 
 
-@hypothesis_settings(max_examples=25, deadline=None)
+@hypothesis_settings(max_examples=15, deadline=None)
 @given(cases)
 def test_the_rules_hold_for_any_load(case: dict[str, Any]) -> None:
     pacer, run = play(case)
@@ -140,7 +140,7 @@ def test_the_rules_hold_for_any_load(case: dict[str, Any]) -> None:
     assert len(set().union(*markers.values())) == len(markers)
 
 
-@hypothesis_settings(max_examples=25, deadline=None)
+@hypothesis_settings(max_examples=15, deadline=None)
 @given(cases)
 def test_no_lane_stands_still_while_its_tree_could_go_on(case: dict[str, Any]) -> None:
     """With the trace cap at 5 s, a tree of the `agentx` profile is never without a request for longer."""
@@ -154,14 +154,14 @@ def test_no_lane_stands_still_while_its_tree_could_go_on(case: dict[str, Any]) -
             reached = max(reached, end)
 
 
-@hypothesis_settings(max_examples=25, deadline=None)
+@hypothesis_settings(max_examples=15, deadline=None)
 @given(cases)
 def test_equal_completions_give_equal_sends(case: dict[str, Any]) -> None:
     first, second = play(case)[1], play(case)[1]
     assert first.seen == second.seen
 
 
-@hypothesis_settings(max_examples=20, deadline=None)
+@hypothesis_settings(max_examples=12, deadline=None)
 @given(st.lists(st.integers(1, 400), min_size=2, max_size=6), st.integers(0, 60))
 def test_a_cut_keeps_order_and_spacing(waits: list[int], cap: int) -> None:
     pool = [Session(id=str(i), conversations=(stream(str(i), (0, wait + 0.4)),)) for i, wait in enumerate(waits)]

@@ -67,7 +67,7 @@ operation = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(operation, max_size=40))
 def test_timers_agree_with_a_plain_list(operations: list[tuple[str, int, int]]) -> None:
     timers: Timers[int] = Timers()

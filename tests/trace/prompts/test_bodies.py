@@ -144,7 +144,7 @@ def test_caches_stay_within_their_bytes() -> None:
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.sampled_from("abc"), st.integers(0, 3), st.integers(1, 9)), max_size=60)
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_texts_are_kept_for_sessions_that_a_lane_is_on(steps: list[tuple[int, str, int, int]]) -> None:
     kept, on = Fragments(limit_bytes=40), {}
     for lane, name, part, size in steps:

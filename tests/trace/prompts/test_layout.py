@@ -75,7 +75,7 @@ def trees(draw: st.DrawFn) -> list[Session]:
     return made
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(trees(), st.data())
 def test_spans_share_what_the_sent_tokens_share(sessions: list[Session], data: st.DataObject) -> None:
     markers = ["", "[rid:000000000000]\n\n", "[rid:0000000000ff]\n\n"]
@@ -102,7 +102,7 @@ def test_spans_share_what_the_sent_tokens_share(sessions: list[Session], data: s
             assert sent_tokens(again, again.body(one)).tolist() == tokens.tolist()
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(
     st.lists(
         st.lists(st.sampled_from(["ab", "abcd", "abcde", "b", ""]), min_size=1, max_size=4), min_size=2, max_size=5

@@ -84,7 +84,7 @@ def conversations(draw: st.DrawFn) -> list[Turn]:
     return turns
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(conversations())
 def test_every_prompt_has_its_recorded_length(turns: list[Turn]) -> None:
     made = session(turns, size=4)
