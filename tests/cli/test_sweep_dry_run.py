@@ -25,7 +25,8 @@ dsv4-fp4-mi355x-vllm-agentic-mtp:
   scenarios:
     agentic-coding:
       - search-space:
-          - {tp: 8, ep: 1, dp-attn: false, kv-offloading: none, spec-decoding: mtp, conc-list: [1, 4, 8, 16, 32, 40, 48]}
+          - {tp: 8, ep: 1, dp-attn: false, kv-offloading: none, spec-decoding: mtp,
+             conc-list: [1, 4, 8, 16, 32, 40, 48]}
           - {tp: 8, ep: 8, dp-attn: true, kv-offloading: none, spec-decoding: mtp, conc-list: [32],
              router: {name: vllm-router, version: "0.1.14"}}
 """

@@ -1,4 +1,4 @@
-"""A real Slurm of two nodes on this machine, in a folder of its own, on loopback, stopped by process id.
+"""A real Slurm of three nodes on this machine, in a folder of its own, on loopback, stopped by process id.
 
 Needs the packages slurm-wlm and munge, and root. Where they are missing, tests skip and say so.
 """
@@ -62,7 +62,7 @@ def _port() -> int:
 
 
 @contextlib.contextmanager
-def slurm(folder: Path, monkeypatch: pytest.MonkeyPatch, nodes: tuple[str, ...] = ("n1", "n2")) -> Iterator[None]:
+def slurm(folder: Path, monkeypatch: pytest.MonkeyPatch, nodes: tuple[str, ...] = ("n1", "n2", "n3")) -> Iterator[None]:
     """A cluster while the block runs. Skips the test where it cannot be had."""
     missing = [name for name in PROGRAMS if _program(name) is None]
     if missing or os.getuid() != 0:

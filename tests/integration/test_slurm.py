@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.e2e.command import CONFIG, QUICK, command
+from tests.e2e.command import CONFIG, QUICK, command, processes_with
 from tests.integration.cluster import slurm
 
 from ridgeline.launch.slurm import Slurm
@@ -28,9 +31,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         monkeypatch.undo()
 
 
-def sweep(out: Path, *more: str) -> subprocess.Popen[str]:
-    words = command("sweep", CONFIG, "--executor", "slurm", "--out", out, *QUICK, *more)
-    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def sweep(out: Path, *more: str, config: Path = CONFIG, **env: str) -> subprocess.Popen[str]:
+    words = command("sweep", config, "--executor", "slurm", "--out", out, *QUICK, *more)
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **env})
 
 
 def until(condition, seconds: float = 60.0) -> bool:
@@ -112,3 +115,105 @@ def test_a_drained_node_takes_no_job(cluster: None, tmp_path: Path) -> None:
         assert "job" in log.read_text()
     finally:
         subprocess.run(["scontrol", "update", "nodename=n1", "state=resume"], check=True)
+
+
+# Pools over several nodes of one allocation
+
+POOLS = CONFIG.with_name("pools.yaml")
+
+
+def stored(run: RunFolder, key: str, name: str) -> Any:
+    return json.loads((run.cell_folder(key) / f"{name}.json").read_text())
+
+
+def test_pools_run_over_the_nodes_of_one_job(cluster: None, tmp_path: Path) -> None:
+    running = sweep(tmp_path / "run", config=POOLS)
+    _, said = running.communicate(timeout=170)
+    assert running.returncode == 0, said
+    assert "for 2 cells of qwen3-pools/agentic/1xTP2+2xTP1 on 3 nodes" in said
+    assert submissions(said) == 1, "both concurrencies share the allocation and the engines"
+    run = RunFolder.open(tmp_path / "run")
+    points = run.points()
+    assert [point.concurrency for point in points] == [2, 4]
+    for point in points:
+        found = stored(run, point.run_key, "found")
+        assert found["placement"] == {"prefill0": "n1", "decode0": "n2", "decode1": "n3", "router": "n1"}
+        assert found["containment"]["decode0"].endswith(" on n2")
+        assert set(found["nodes"]) == {"n1", "n2", "n3"}
+        assert (point.gpus, point.provenance["gpus_by_role"]) == (4, {"prefill": 2, "decode": 2})
+        per_gpu, whole = point.value("throughput_per_gpu.total"), point.value("throughput.total")
+        assert per_gpu == pytest.approx((whole or 0) / 4)
+        outcomes = {o["expectation"]["name"]: o["stands"] for o in stored(run, point.run_key, "proof")}
+        assert {outcomes[name] for name in ("engines", "kv_handed_over", "router_retries", "kv_tokens")} == {
+            "confirmed"
+        }
+
+
+def test_the_bytes_of_the_hand_over_are_those_of_the_prompts(cluster: None, tmp_path: Path) -> None:
+    """What decode workers fetched is no more than what prefill workers offered, and stands for whole blocks."""
+    running = sweep(tmp_path / "run", "--cells", "*/c2", config=POOLS)
+    _, said = running.communicate(timeout=170)
+    assert running.returncode == 0, said
+    run = RunFolder.open(tmp_path / "run")
+    (point,) = run.points()
+    last: dict[str, float] = {}
+    for sample in run.replay_of(point.run_key).samples:
+        last |= {f"{sample.endpoint} {name}": value for name, value in (sample.values or {}).items()}
+
+    def total(name: str) -> float:
+        return sum(value for key, value in last.items() if f" ridgeline:{name}" in key)
+
+    offered, fetched = total("kv_offered_bytes_total"), total("kv_transfer_bytes_total")
+    assert 0 < fetched <= offered
+    assert total("relay_handed_over_total") == total("kv_offers_total")
+    assert total("relay_offered_bytes_total") == offered
+    block = 16 * 36 * 2 * 8 * 128 * 2  # tokens x layers x (keys, values) x heads x width x bytes
+    assert fetched % block == 0
+    assert total("kv_transfer_seconds_total") > 0
+
+
+def test_cancelling_a_job_of_several_nodes_leaves_nothing_on_any(cluster: None, tmp_path: Path) -> None:
+    tag = f"pools-{os.getpid()}"
+    running = sweep(tmp_path / "run", config=POOLS, RIDGELINE_TEST_TAG=tag)
+    try:
+        relay = "ridgeline.simulate.server.relay"
+        assert until(lambda: any(relay in words for words in commands(tag)), 60.0), "the pools are up"
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=60)
+        assert running.returncode == 130
+        assert until(lambda: not jobs(), 20.0)
+        assert until(lambda: not processes_with(tag), 15.0), commands(tag)
+    finally:
+        running.kill()
+        Slurm().cancel(jobs())
+
+
+def test_a_controller_that_is_killed_leaves_its_job_and_a_dead_batch_script_leaves_nothing(
+    cluster: None, tmp_path: Path
+) -> None:
+    """SIGKILL of the sweep inside the job: the agents' pipes end, and Slurm ends the job's steps."""
+    tag = f"batch-{os.getpid()}"
+    running = sweep(tmp_path / "run", config=POOLS, RIDGELINE_TEST_TAG=tag)
+    try:
+        assert until(lambda: any("server.relay" in words for words in commands(tag)), 60.0)
+        running.kill()
+        running.communicate()
+        inner = [pid for pid in processes_with(tag) if "--only-keys" in words_of(pid)]
+        assert inner, "the job lives on"
+        os.kill(inner[0], signal.SIGKILL)
+        assert until(lambda: not processes_with(tag), 30.0), commands(tag)
+    finally:
+        running.kill()
+        Slurm().cancel(jobs())
+        assert until(lambda: not jobs(), 20.0)
+
+
+def words_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+def commands(tag: str) -> list[str]:
+    return [words_of(pid) for pid in processes_with(tag)]

@@ -1,7 +1,8 @@
 """lm-eval as a program: it asks a running endpoint the questions of a task and scores the answers.
 
 It is an optional extra (`pip install ridgeline[evals]`), run in a process of its own, so that neither its imports nor
-its failures are ours. Nothing is downloaded: a task that needs a data set from elsewhere fails and says so.
+its failures are ours. Nothing is downloaded unless the environment says `HF_DATASETS_OFFLINE=0`: a task that needs a
+data set from elsewhere fails and says so.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,13 +23,8 @@ from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
 
 TIMEOUT_S = 4 * 3600.0
 LAST_LINES = 12
-OFFLINE = {
-    "HF_HUB_OFFLINE": "1",
-    "HF_DATASETS_OFFLINE": "1",
-    "TRANSFORMERS_OFFLINE": "1",
-    "NO_PROXY": "*",
-    "no_proxy": "*",
-}
+# Tasks come from a folder or a cache unless the user's environment says otherwise: a run must not depend on a download.
+OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 Execute = Callable[[Sequence[str], Path, Path], int]  # words, working folder, log -> exit status
 
@@ -102,10 +98,16 @@ def execute(command: Sequence[str], folder: Path, log: Path) -> int:
         try:
             return subprocess.run(
                 list(command), cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                env={**os.environ, **OFFLINE}, timeout=TIMEOUT_S, check=False,
+                env={**OFFLINE, **os.environ, **_without_proxy(os.environ)}, timeout=TIMEOUT_S, check=False,
             ).returncode  # fmt: skip
         except subprocess.TimeoutExpired as error:
             raise EnvironmentFailed(f"lm-eval did not end within {TIMEOUT_S:,.0f} s") from error
+
+
+def _without_proxy(environ: Mapping[str, str]) -> dict[str, str]:
+    """The engine is asked directly, whatever proxy downloads go through."""
+    names = ("no_proxy", "NO_PROXY")
+    return {name: ",".join(filter(None, (environ.get(name), "127.0.0.1", "localhost"))) for name in names}
 
 
 def run_task(
