@@ -7,19 +7,20 @@ of series at one moment, growth between two moments) is missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
 from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.point import Measure
 from ridgeline.core.record import Phases, Replay, ServerSample
 from ridgeline.core.where import Where
-from ridgeline.results.metrics.scrapes import Level, Scrapes, Window
+from ridgeline.results.metrics.scrapes import Level, Line, Scrapes, Window
 
 # Gauges of the engines; any other series without buckets is a counter where nothing tells its type.
 _GAUGES = ("_perc", "_usage", "_running", "_waiting", "_reqs", "_rate", "_info", "_throughput", "_tokens_num", "_max")
@@ -85,8 +86,13 @@ def _counter(name: str, kind: str | None) -> str:
 
 
 def _key(name: str, labels: Mapping[str, str]) -> str:
-    inside = ",".join(f'{key}="{value}"' for key, value in labels.items())
+    inside = _labels({"labels": labels})
     return f"{name}{{{inside}}}" if inside else name
+
+
+def _labels(series: Mapping[str, Any]) -> str:
+    """Labels as a page has them between braces."""
+    return ",".join(f'{key}="{value}"' for key, value in (series.get("labels") or {}).items())
 
 
 @dataclass(frozen=True)
@@ -103,7 +109,7 @@ class Pages(Scrapes):
         metrics = self.metrics
         entry = metrics.get(name.removesuffix("_total") if kind == "counter" else name) or metrics.get(name) or {}
         listed = entry.get("series") or [] if entry.get("type") == kind else []
-        return [one for one in listed if label is None or label in _key("", one.get("labels") or {})]
+        return [one for one in listed if label is None or label in _labels(one)]
 
     def increase(self, names: Iterable[str], window: Window, label: str | None = None) -> float | None:
         for name in names:
@@ -113,14 +119,26 @@ class Pages(Scrapes):
                 return float(sum(known))
         return None
 
-    def level(self, names: Iterable[str], window: Window) -> Level | None:
+    def lines(self, name: str, label: str | None = None) -> list[Line]:
+        """Series of a gauge, each as its mean at one moment: what names and weighs a series is in its labels."""
+        return [
+            Line(str(one.get("endpoint_url")), name, _labels(one), np.zeros(1), np.array([float(one["stats"]["avg"])]))
+            for one in self._series(name, "gauge", label)
+            if one["stats"].get("avg") is not None
+        ]
+
+    def level(
+        self, names: Iterable[str], window: Window, weight: Callable[[Line], float | None] | None = None
+    ) -> Level | None:
         for name in names:
-            stats = [one["stats"] for one in self._series(name, "gauge")]
-            stats = [one for one in stats if one.get("avg") is not None and one.get("max") is not None]
-            if stats:
-                means, peaks = [one["avg"] for one in stats], [one["max"] for one in stats]
+            lines = self.lines(name)
+            peaks = [one["stats"].get("max") for one in self._series(name, "gauge")]
+            if lines and None not in peaks:
+                means = [float(line.values[0]) for line in lines]
+                weights = [weight(line) if weight else None for line in lines]
+                mean = np.average(means, weights=weights if all(weights) else None)
                 # Peaks of several series need not come together: their sum is a bound, exact for one series.
-                return Level(sum(means) / len(means), max(peaks), sum(means), sum(peaks), len(stats))
+                return Level(float(mean), max(peaks), sum(means), sum(peaks), len(lines))
         return None
 
     def histogram(self, names: Iterable[str], window: Window) -> list[tuple[float, float]]:

@@ -83,7 +83,7 @@ class Columns:
 
         if not isinstance(source, Path):
             return _of_columns(source.column, lambda: _ragged(source.column("chunk_ns").chunks))
-        file = pq.ParquetFile(source, memory_map=True)
+        file = pq.ParquetFile(source)
         # One column at a time: the Arrow form of each is gone before the next one comes.
         return _of_columns(lambda name: file.read(columns=[name]).column(name), lambda: _ragged_file(file))
 
