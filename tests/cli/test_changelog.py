@@ -11,6 +11,7 @@ from tests.publish.changelog.repo import FILE, OURS, THEIRS, Repo
 from tests.publish.changelog.texts import HISTORY, REPOSITORY, URL, entry
 
 from ridgeline.cli.main import main
+from ridgeline.publish.gate.policy import example
 
 pytestmark = pytest.mark.integration  # starts processes or repositories for most of its tests
 
@@ -130,7 +131,7 @@ def test_validate_of_nothing_is_a_no(here: Repo, shell: Shell) -> None:
         ),
         (["--base", "main", "--repo", "no/where"], "`no/where` is not a directory\n"),
         (["--base", "main~1", "--config-files", "no.yaml"], "cannot read `no.yaml`: No such file or directory\n"),
-        (["--base", "main", "--pr", "0"], "Invalid value for '--pr'"),
+        (["--base", "main", "--pr", "0"], "`0` for --pr should be"),
         ([], "Missing option '--base'"),
     ],
 )
@@ -139,6 +140,49 @@ def test_unusable_input_is_exit_code_2(here: Repo, shell: Shell, arguments: list
     assert (code, out) == (2, "")
     assert err.startswith("error: ")
     assert error in err
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("git@github.com:acme/other.git", "acme/other"),
+        ("https://github.com/acme/other", "acme/other"),
+        ("ssh://git@example.org/acme/other.git/", "acme/other"),
+        ("/some/where/else", "SemiAnalysisAI/InferenceX"),
+    ],
+)
+def test_links_point_to_the_repository_one_is_in(
+    here: Repo, shell: Shell, monkeypatch: pytest.MonkeyPatch, address: str, name: str
+) -> None:
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+    here.git("remote", "add", "origin", address)
+    code, out, _ = shell("canonicalize", "--pr", "42", "--base", "main", "--stdout")
+    assert code == 0 and f"https://github.com/{name}/pull/42\n" in out
+    policy = example().decode().replace("SemiAnalysisAI/InferenceX\n", "acme/policy\n")
+    (here.root / "ridgeline-gate.yaml").write_text(policy)  # what the repository says of itself comes first
+    assert (
+        "https://github.com/acme/policy/pull/42\n"
+        in shell("canonicalize", "--pr", "42", "--base", "main", "--stdout")[1]
+    )
+    assert (
+        "github.com/given/one/"
+        in shell("canonicalize", "--pr", "42", "--base", "main", "--stdout", "--repository", "given/one")[1]
+    )
+
+
+def test_places_are_those_of_the_repositorys_policy(here: Repo, shell: Shell) -> None:
+    (here.root / "bench").mkdir()
+    here.git("mv", "configs", "bench/configs")
+    here.git("mv", FILE, "bench/log.yaml")
+    policy = example().decode().replace("configs/", "bench/configs/").replace(FILE, "bench/log.yaml")
+    (here.root / "ridgeline-gate.yaml").write_text(policy.replace("SemiAnalysisAI/InferenceX\n", f"{REPOSITORY}\n"))
+    here.commit("moved")
+    log = here.root / "bench/log.yaml"
+    log.write_bytes(log.read_bytes() + b"\n" + entry("other").encode())
+    assert shell("validate", "--base", "HEAD", "--pr", "42")[:2] == (
+        0,
+        "bench/log.yaml: 1 entry added, selecting 3 throughput jobs, 1 evaluation\n",
+    )
 
 
 def test_a_broken_base_is_exit_code_2_and_says_so(here: Repo, shell: Shell) -> None:

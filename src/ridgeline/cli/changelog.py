@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -33,13 +33,22 @@ Base = Annotated[str, typer.Option(help="Revision before the change, e.g. origin
 Head = Annotated[str | None, typer.Option(help="Revision after it; left out: the work tree.", metavar="REF")]
 Pull = Annotated[int | None, typer.Option(min=1, help="Number of the pull request; left out: judged as on main.")]
 Numbered = Annotated[int, typer.Option(min=1, help="Number of the pull request.")]
-File = Annotated[str, typer.Option(help="The changelog, below the top of the repository.")]
+File = Annotated[
+    str | None, typer.Option(help=f"The changelog, below the top. Default: ridgeline-gate.yaml's, else {FILE}.")
+]
 Repo = Annotated[Path, typer.Option(help="A directory inside the git work tree.")]
 Configs = Annotated[
     list[str] | None, typer.Option(help=f"Master config, repeatable. Default: {' and '.join(CONFIGS)}.")
 ]
 RunnerConfig = Annotated[str | None, typer.Option(help=f"Runners file. Default: {RUNNERS}.")]
-Links_ = Annotated[str, typer.Option("--repository", help="ORGANISATION/NAME that links must point to.")]
+Links_ = Annotated[
+    str | None,
+    typer.Option(
+        "--repository",
+        envvar="GITHUB_REPOSITORY",
+        help="ORGANISATION/NAME that links point to. Default: ridgeline-gate.yaml's, else that of `origin`.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, also when the answer is no.")]
 
 
@@ -47,16 +56,37 @@ def run(argv: list[str]) -> int:
     return run_app(app, "changelog", argv)
 
 
+class Here(NamedTuple):
+    """Where things lie in a repository: what was given, else what its gate policy says, else InferenceX's places."""
+
+    repository: str
+    file: str
+    configs: tuple[str, ...]
+    runners: str
+
+
+def _here(place: Repository | None, repository: str | None, file: str | None) -> Here:
+    from ridgeline.cli.pr_inputs import POLICY, origin
+    from ridgeline.publish.gate.policy import load_gate_policy
+
+    own = None if place is None else place.root / POLICY
+    if own is not None and own.is_file():
+        policy = load_gate_policy(own)
+        paths = policy.paths
+        return Here(repository or policy.repository, file or paths.changelog, paths.configs, paths.runners)
+    return Here(repository or (origin(place) if place else None) or DEFAULT_REPOSITORY, file or FILE, CONFIGS, RUNNERS)
+
+
 @app.command("validate")
 def validate(
     base: Base,
     head: Head = None,
     pr: Pull = None,
-    file: File = FILE,
+    file: File = None,
     repo: Repo = Path(),
     config_files: Configs = None,
     runner_config: RunnerConfig = None,
-    repository: Links_ = DEFAULT_REPOSITORY,
+    repository: Links_ = None,
     corrections: Annotated[
         bool, typer.Option("--corrections", help="Accept a change that only corrects links.")
     ] = False,
@@ -69,14 +99,16 @@ def validate(
     from ridgeline.publish.changelog import validation
 
     place = Repository.at(repo)
+    here = _here(place, repository, file)
+    file = here.file
     old, new = place.commit(base), None if head is None else place.commit(head)
-    before, after, links = place.read(old, file), place.read(new, file), Links.of(pr, repository)
+    before, after, links = place.read(old, file), place.read(new, file), Links.of(pr, here.repository)
 
     def judge() -> dict[str, Any]:
         found = validation.validate_corrections(before, after, links, file) if corrections else None
         if found is None:
-            master = _master(place, new, config_files, runner_config)
-            base_master = lambda: _master(place, old, config_files, runner_config, " (base)")  # noqa: E731
+            master = _master(place, new, config_files, runner_config, here)
+            base_master = lambda: _master(place, old, config_files, runner_config, here, " (base)")  # noqa: E731
             try:
                 found = validation.validate(before, after, diff(before, after), links, master, base_master, file)
             except ChangelogRefused as refused:
@@ -95,18 +127,20 @@ def canonicalize(
     base: Annotated[
         str, typer.Option(help="Where the branch started from or merges to.", metavar="REF")
     ] = "origin/main",
-    file: File = FILE,
+    file: File = None,
     repo: Repo = Path(),
-    repository: Links_ = DEFAULT_REPOSITORY,
+    repository: Links_ = None,
     stdout: Annotated[bool, typer.Option("--stdout", help="Print the new file instead of writing it.")] = False,
 ) -> None:
     """Replace the placeholder links of added entries by this pull request's. Nothing else in the file changes."""
     from ridgeline.publish.changelog.merging import canonicalize as canonical
 
     place = Repository.at(repo)
+    here = _here(place, repository, file)
+    file = here.file
     fork = place.fork_point(place.commit(base), place.commit("HEAD"))
     old = place.read(None, file)
-    new = canonical(place.read(fork, file), old, Links.of(pr, repository), file)
+    new = canonical(place.read(fork, file), old, Links.of(pr, here.repository), file)
     if stdout:
         sys.stdout.buffer.write(new)
         return
@@ -125,8 +159,8 @@ def resolve(
         int | None, typer.Option(min=1, envvar="RIDGELINE_PR", help="Number of the pull request; left out: links stay.")
     ] = None,
     main: Annotated[Main, typer.Option(help="Which side is main's.")] = "auto",
-    file: File = FILE,
-    repository: Links_ = DEFAULT_REPOSITORY,
+    file: File = None,
+    repository: Links_ = None,
     stdout: Annotated[bool, typer.Option("--stdout", help="Print the result instead of writing it to OURS.")] = False,
     driver: Annotated[bool, typer.Option("--driver", help="Run by git: a refusal leaves conflict markers.")] = False,
     marker_size: Annotated[int, typer.Option(min=1, help="Length of conflict markers (%L).")] = 7,
@@ -139,8 +173,9 @@ def resolve(
     from ridgeline.publish.changelog.repository import leave_markers, rebasing
     from ridgeline.publish.changelog.sides import sides
 
-    ancestor = _bytes(base)
-    links = Links.unnumbered(repository) if pr is None else Links.of(pr, repository)
+    here = _here(_around(Path()), repository, file)
+    ancestor, file = _bytes(base), here.file
+    links = Links.unnumbered(here.repository) if pr is None else Links.of(pr, here.repository)
     try:
         known: Main = "ours" if driver and main == "auto" and rebasing() else main
         pull, upstream = sides(ancestor, _bytes(ours), _bytes(theirs), links, known)
@@ -162,7 +197,7 @@ def resolve(
 def select(
     base: Base,
     head: Head = None,
-    file: File = FILE,
+    file: File = None,
     repo: Repo = Path(),
     config_files: Configs = None,
     runner_config: RunnerConfig = None,
@@ -170,7 +205,7 @@ def select(
     all_evals: Annotated[bool, typer.Option("--all-evals", help="Evaluate every point; throughput stays.")] = False,
     evals_only: Annotated[bool, typer.Option("--evals-only", help="No throughput jobs.")] = False,
     format: Annotated[Format, typer.Option(help="For people, or one JSON object in InferenceX's buckets.")] = "table",
-    repository: Links_ = DEFAULT_REPOSITORY,
+    repository: Links_ = None,
     as_json: Annotated[bool, typer.Option("--json", help="Same as --format inferencex.")] = False,
 ) -> None:
     """Show the jobs that the entries added between two revisions select."""
@@ -180,25 +215,29 @@ def select(
     from ridgeline.publish.changelog.table import as_table
 
     place = Repository.at(repo)
+    here = _here(place, repository, file)
+    file = here.file
     old, new = place.commit(base), None if head is None else place.commit(head)
     before, after = place.read(old, file), place.read(new, file)
     entries = added_entries(after, diff(before, after), file)
-    master = _master(place, new, config_files, runner_config)
-    base_master = lambda: _master(place, old, config_files, runner_config, " (base)")  # noqa: E731
+    master = _master(place, new, config_files, runner_config, here)
+    base_master = lambda: _master(place, old, config_files, runner_config, here, " (base)")  # noqa: E731
     selection = choose(entries, master, base_master, Modifiers(all_evals, evals_only, trim_conc), file)
     if as_json or format == "inferencex":
         typer.echo(as_text(as_object(selection, base, head or "worktree")))
     else:
         typer.echo(as_table(selection), nl=False)
-    _warn_unless_valid(before, after, Links.unnumbered(repository), file)
+    _warn_unless_valid(before, after, Links.unnumbered(here.repository), file)
 
 
 @app.command("install-merge-driver")
-def install_merge_driver(file: File = FILE, repo: Repo = Path(), repository: Links_ = DEFAULT_REPOSITORY) -> None:
+def install_merge_driver(file: File = None, repo: Repo = Path(), repository: Links_ = None) -> None:
     """Let git resolve changelog conflicts with `resolve`. Writes .gitattributes and this clone's config, once."""
     from ridgeline.publish.changelog.driver import ATTRIBUTES, install
 
-    done = install(Repository.at(repo), file, sys.executable, repository)
+    place = Repository.at(repo)
+    here = _here(place, repository, file)
+    done = install(place, here.file, sys.executable, here.repository)
     for key in done.config:
         typer.echo(f"git config: {key} set")
     if done.attributes:
@@ -212,11 +251,11 @@ def prepare_merge(
     pr: Numbered,
     main: Annotated[str, typer.Option(help="The branch to merge into; fetch it first.", metavar="REF")] = "origin/main",
     commit: Annotated[bool, typer.Option("--commit", help="Also commit the result.")] = False,
-    file: File = FILE,
+    file: File = None,
     repo: Repo = Path(),
     config_files: Configs = None,
     runner_config: RunnerConfig = None,
-    repository: Links_ = DEFAULT_REPOSITORY,
+    repository: Links_ = None,
     as_json: Json = False,
 ) -> int:
     """Merge main into this branch, resolve the changelog, write its links and validate. Safe to run again."""
@@ -224,23 +263,32 @@ def prepare_merge(
     from ridgeline.publish.changelog.selection import select as choose
 
     place = Repository.at(repo)
+    here = _here(place, repository, file)
+    name = here.file
     upstream = place.commit(main)
 
     def check(change: Change) -> None:
         if change.additions:
-            base_master = lambda: _master(place, upstream, config_files, runner_config, " (base)")  # noqa: E731
-            choose(change.additions, _master(place, None, config_files, runner_config), base_master, file=file)
+            base_master = lambda: _master(place, upstream, config_files, runner_config, here, " (base)")  # noqa: E731
+            choose(change.additions, _master(place, None, config_files, runner_config, here), base_master, file=name)
 
     def judge() -> dict[str, Any]:
-        done = prepare(place, main, Links.of(pr, repository), file, check, commit=commit)
+        done = prepare(place, main, Links.of(pr, here.repository), name, check, commit=commit)
         return _summary(done.change) | {"steps": list(done.steps)}
 
     def say(summary: dict[str, Any]) -> str:
         steps = summary["steps"] or ["nothing to do: already prepared"]
         todo = "push" if commit or not summary["steps"] else "`git commit`, then push"
-        return "\n".join([*steps, f"{file}: {_say(summary)}", f"next: {todo}"])
+        return "\n".join([*steps, f"{name}: {_say(summary)}", f"next: {todo}"])
 
     return _answer(judge, as_json, say)
+
+
+def _around(path: Path) -> Repository | None:
+    try:
+        return Repository.at(path)
+    except InputError:
+        return None  # three files can be merged anywhere
 
 
 def _behind(place: Repository, head: str | None, old: str, base: str, file: str) -> list[Problem]:
@@ -262,18 +310,20 @@ def _warn_unless_valid(before: bytes, after: bytes, links: Links, file: str) -> 
 
 
 def _master(
-    place: Repository, commit: str | None, configs: list[str] | None, runners: str | None, mark: str = ""
+    place: Repository, commit: str | None, configs: list[str] | None, runners: str | None, here: Here, mark: str = ""
 ) -> MasterConfigs:
     """The master configs of a revision. Defaults may be missing, but not all; what was named must exist."""
 
     def named(name: str) -> tuple[str, bytes]:
         return f"{name}{mark}", place.read(commit, name)
 
-    files = [named(name) for name in configs or CONFIGS if configs or place.has(commit, name)]
+    files = [named(name) for name in configs or here.configs if configs or place.has(commit, name)]
     if not files:
         hint = "name the master configs with --config-files"
-        raise InputError([Problem(f"none of {' and '.join(CONFIGS)} is there", hint=hint)])
-    return MasterConfigs.read(files, named(runners or RUNNERS) if runners or place.has(commit, RUNNERS) else None)
+        raise InputError([Problem(f"none of {' and '.join(here.configs)} is there", hint=hint)])
+    return MasterConfigs.read(
+        files, named(runners or here.runners) if runners or place.has(commit, here.runners) else None
+    )
 
 
 def _summary(change: Change) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class _Preflight:
         for subject, script in self._started(cells, changed, library):
             cell = subject.cell
             if script is None:
-                self._check(subject)
+                self._check(subject, ours=True)
             elif not self.dry_run:
                 skipped.setdefault(script, []).append(cell.name)
             else:
@@ -122,11 +122,12 @@ class _Preflight:
         only = spare[0] if len(spare) == 1 else None
         return [(subject, script or only) for subject, script in found]
 
-    def _check(self, subject: Subject, leave_out: tuple[tuple[str, Verdict], ...] = ()) -> None:
+    def _check(self, subject: Subject, leave_out: tuple[tuple[str, Verdict], ...] = (), *, ours: bool = False) -> None:
+        """`ours`: our own recipe starts the cell."""
         report = check(subject, self.settings, today=self.today)
         for one in report.judged:
             if one.waiver is None and (one.finding.rule, one.finding.verdict) not in leave_out:
-                self._say(one.finding, subject.cell)
+                self._say(_in_checkout(one.finding, subject.cell) if ours else one.finding, subject.cell)
 
     def _check_script(self, subject: Subject, script: str, library: Mapping[str, bytes]) -> None:
         """The cell as the script starts it."""
@@ -169,6 +170,13 @@ class _Preflight:
             what = f"`{cell.benchmark.key}` was not checked: {why}"
             yield remark("P50", what, where, hint="name the model in the settings")
         yield from _grouped(self.said)
+
+
+def _in_checkout(finding: Finding, cell: Cell) -> Finding:
+    """A finding about a line of our own recipe stands at the cell's entry: the line is in no checkout of the user's."""
+    place = cell.where and Where(cell.where.file, cell.where.line)
+    inside = finding.where is not None and place is not None and finding.where.file == place.file
+    return finding if inside else replace(finding, where=place)
 
 
 def _grouped(said: Mapping[Finding, Sequence[Cell]]) -> Iterator[Remark]:

@@ -192,7 +192,9 @@ def callback(
 @app.command("doctor")
 def doctor(
     number: Annotated[int, typer.Argument(min=1, metavar="NUMBER", help="The pull request.")],
-    repository: Annotated[str | None, typer.Option(help="ORGANISATION/NAME. Default: the policy's.")] = None,
+    repository: Annotated[
+        str | None, typer.Option(help="ORGANISATION/NAME. Default: the policy's, else that of `origin`.")
+    ] = None,
     repo: Annotated[Path | None, typer.Option(help="A checkout, to look at the changelog.")] = None,
     policy: PolicyFile = None,
     facts: FactsDir = None,
@@ -283,6 +285,15 @@ def artifacts(
             sys.stdout.write(f"{problem}\n")
         sys.stdout.write(", ".join(f"{count} {what}" for what, count in report.counts.items()) + "\n")
     return 1 if report.problems else 0
+
+
+@app.command("policy")
+def policy_() -> int:
+    """Print the policy that is used without a file, InferenceX's: `ridgeline pr policy > ridgeline-gate.yaml`."""
+    from ridgeline.publish.gate.policy import example
+
+    sys.stdout.write(example().decode())
+    return 0
 
 
 @app.command("rules")

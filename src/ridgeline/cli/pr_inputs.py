@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,22 +25,34 @@ if TYPE_CHECKING:
     from ridgeline.publish.gate.policy import GatePolicy
     from ridgeline.spec.settings import Settings
 
+_ORIGIN = re.compile(r"(?:[\w+]+://[^/]+/|[^/:]+:)([\w.-]+/[\w.-]+?)(?:\.git)?/?")
 SETTINGS, POLICY = "ridgeline.yaml", "ridgeline-gate.yaml"
 
 
 def policy_of(path: Path | None) -> GatePolicy:
-    """The policy given, else the working directory's, else InferenceX's for the repository that a workflow runs in."""
+    """The policy given, else the working directory's, else InferenceX's for the repository we are in: a workflow says
+    which, or the remote `origin` does."""
+    from ridgeline.publish.changelog.repository import Repository
     from ridgeline.publish.gate.policy import inferencex_policy, load_gate_policy
 
     found = path or (Path(POLICY) if Path(POLICY).is_file() else None)
     if found is not None:
         return load_gate_policy(found)
     here = os.environ.get("GITHUB_REPOSITORY")
-    return (
-        replace(inferencex_policy(), repository=repository_name(here, "GITHUB_REPOSITORY"))
-        if here
-        else inferencex_policy()
-    )
+    if here:
+        return replace(inferencex_policy(), repository=repository_name(here, "GITHUB_REPOSITORY"))
+    try:
+        here = origin(Repository.at(Path()))
+    except InputError:
+        here = None  # not inside of a repository
+    return replace(inferencex_policy(), repository=here) if here else inferencex_policy()
+
+
+def origin(place: Repository) -> str | None:
+    """ORGANISATION/NAME of the remote `origin`, None where there is none."""
+    told = place.git("config", "--get", "remote.origin.url", accept=(0, 1)).stdout.decode("utf-8", "replace").strip()
+    match = _ORIGIN.fullmatch(told)
+    return match[1] if match else None
 
 
 def policy_at_base(path: Path | None, event: Event, place: Repository) -> GatePolicy:

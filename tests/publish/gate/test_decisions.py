@@ -78,14 +78,14 @@ def oracle(now: Situation) -> tuple[str, str, str]:
     return check, gate, "RUN" if setup else "SKIP"
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(situations())
 def test_any_event_is_decided_as_the_jobs_conditions_say(now: Situation) -> None:
     made = decide(now, POLICY)
     assert (made.check.value, made.reuse_gate.value, "RUN" if made.runs else "SKIP") == oracle(now)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(situations())
 def test_what_a_sweep_does_follows_its_labels_alone(now: Situation) -> None:
     made = decide(now, POLICY)
@@ -104,7 +104,7 @@ def test_what_a_sweep_does_follows_its_labels_alone(now: Situation) -> None:
     assert made.reusable == reusable(now.labels, POLICY) == (made.sweep.reusable and not asked[1] and not asked[2])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(situations(), st.permutations([*KNOWN, *OTHER]))
 def test_order_of_labels_and_labels_that_mean_nothing_change_nothing(now: Situation, order: list[str]) -> None:
     from dataclasses import replace
@@ -131,7 +131,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.dictionaries(st.sampled_from(["1k1k", "8k1k", "agentic", "512_128"]), ROWS))
 def test_the_canary_is_the_cheapest_row_of_the_first_lengths(single: dict[str, list[dict[str, Any]]]) -> None:
     found = pick(single, POLICY.canary.buckets)

@@ -6,12 +6,11 @@ import datetime
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ridgeline.core.errors import InputError
 from ridgeline.core.where import Where
 from ridgeline.publish.gate.change import Change
 from ridgeline.publish.gate.images import read_image, why_moving, why_private
 from ridgeline.publish.gate.policy import GatePolicy
-from ridgeline.publish.gate.rule import Remark, Severity, of_problem, remark
+from ridgeline.publish.gate.rule import Remark, Severity, remark
 from ridgeline.spec.config import ConfigSet, Entry, from_documents
 from ridgeline.spec.tree import Document, parse
 
@@ -30,21 +29,10 @@ class Configs(NamedTuple):
         return Where(self.documents[0].file if self.documents else "")
 
 
-EMPTY = Configs(ConfigSet(()), ())
-
-
 def read_configs(files: Sequence[tuple[str, bytes]]) -> Configs:
     """Load (name, bytes) in merge order. Raises InputError with all problems."""
     documents = tuple(parse(data, name) for name, data in files)
     return Configs(from_documents(documents), documents)
-
-
-def load_head(files: Sequence[tuple[str, bytes]]) -> tuple[Configs, list[Remark]]:
-    """The head's configs; when they do not load, nothing and a remark for each problem."""
-    try:
-        return read_configs(files), []
-    except InputError as error:
-        return EMPTY, [of_problem("P07", problem) for problem in error.problems]
 
 
 def changed_keys(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> tuple[str, ...]:
