@@ -24,6 +24,7 @@ from ridgeline.core.topology import Pool, Topology
 from ridgeline.recipes.settings import RecipeSettings
 from ridgeline.results.importers.own import IMPORTER
 from ridgeline.sweep.deploy import Deploy
+from ridgeline.sweep.diagnosis import run_state
 from ridgeline.sweep.evaluation import Score, Status, Task, changes, evaluated, meta_env, run_task
 from ridgeline.sweep.evaluation.lmeval import execute, program, scores, words
 from ridgeline.sweep.evaluation.scored import Evaluation
@@ -257,3 +258,12 @@ def test_cells_to_score_by_pattern_by_policy_or_the_highest_of_a_line() -> None:
     assert scored_cells(cells, None, frozenset) == {cells[1].name, cells[3].name} < names
     with pytest.raises(InputError, match="no cell matches"):
         scored_cells(cells, "nothing", frozenset)
+
+
+def test_status_knows_what_was_scored_after_the_sweep(sweep_of) -> None:  # noqa: F811
+    _, folder, _ = sweep_of(cell(1), evaluation=plan_of(cell(1).name))
+    states = run_state(folder).cells
+    assert [(state.name, state.state) for state in states] == [
+        (cell(1).name, "done"),
+        (f"{cell(1).name}, gsm8k", "done"),
+    ]

@@ -16,6 +16,7 @@ from ridgeline.launch.autopsy import tail
 from ridgeline.launch.blame import Sign, blame
 from ridgeline.launch.secrets import scrubbed, values_of
 from ridgeline.results.runfolder import KEY_DIGITS, Failure, RunFolder
+from ridgeline.sweep.evaluation.scored import is_scored
 from ridgeline.sweep.live import LIVE, read_state
 
 # In the order a cell passes them.
@@ -40,6 +41,7 @@ class CellState:
     failure: Failure | None = None
     progress: Mapping[str, Any] = field(default_factory=dict)
     start: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    containment: Mapping[str, str] = field(default_factory=dict)  # what holds each service, see design/containment.md
 
 
 class RunState(NamedTuple):
@@ -69,7 +71,7 @@ def run_state(folder: RunFolder) -> RunState:
     failures = {failure.run_key: failure for failure in folder.failures()}
     alive = bool(live["alive"]) if live else None
     planned = {entry["run_key"]: entry for entry in (live or {}).get("cells", [])}
-    cells = [_cell(entry, points, failures, alive=alive) for entry in planned.values()]
+    cells = [_cell(entry, points, failures, folder, alive=alive) for entry in planned.values()]
     for key, point in points.items():
         if key not in planned:
             cells.append(CellState(name=point.name, run_key=key, state="done", point=point))
@@ -80,12 +82,17 @@ def run_state(folder: RunFolder) -> RunState:
 
 
 def _cell(
-    entry: Mapping[str, Any], points: Mapping[str, Point], failures: Mapping[str, Failure], *, alive: bool | None
+    entry: Mapping[str, Any],
+    points: Mapping[str, Point],
+    failures: Mapping[str, Failure],
+    folder: RunFolder,
+    *,
+    alive: bool | None,
 ) -> CellState:
     key, state = entry["run_key"], entry["state"]
     steps = entry.get("steps") or []
     point, failure = points.get(key), failures.get(key)
-    if point is not None:
+    if point is not None or is_scored(folder.path, key):
         state = "done"
     elif failure is not None and state in ("failed", "waiting"):
         state = "failed"
@@ -101,6 +108,7 @@ def _cell(
         failure=failure,
         progress=entry.get("progress", {}),
         start=entry.get("start", {}),
+        containment=entry.get("containment") or (point.provenance.get("containment", {}) if point else {}),
     )
 
 
