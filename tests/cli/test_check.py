@@ -219,3 +219,23 @@ def test_each_line_of_the_search_space_is_named(capsys: pytest.CaptureFixture[st
     _, out, _ = check(capsys, str(BENCHMARKS / "llama70b-h200-tp.yaml"), "--sarif")
     found = next(r for r in json.loads(out)["runs"][0]["results"] if r["ruleId"] == "M6" and r["level"] == "warning")
     assert len(found["locations"]) == 1 and found["relatedLocations"]
+
+
+def test_a_fix_of_the_search_space_keeps_its_comments(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two GPUs do not hold the weights: the entry gets four, and everything beside it stays."""
+    monkeypatch.chdir(tmp_path)
+    entry = "- { tp: 4, ep: 4, dp-attn: true, kv-offloading: none, spec-decoding: mtp, conc-list: [8, 16] }"
+    text = "# mine\n" + SPACE.replace(
+        entry, "- tp: 2  # as the rack allows\n        kv-offloading: none\n        conc-list: [2]"
+    )
+    (tmp_path / "space.yaml").write_text(text)
+    code, out, _ = check(capsys, "space.yaml", "--fix")
+    assert "+      - tp: 4  # as the rack allows" in out
+    assert (tmp_path / "space.yaml").read_text() == text
+    code, _, err = check(capsys, "space.yaml", "--fix", "--apply")
+    assert (code, "wrote space.yaml" in err) == (0, True), err
+    assert (tmp_path / "space.yaml").read_text() == text.replace("tp: 2 ", "tp: 4 ")
+    _, out, _ = check(capsys, "space.yaml", "--json")
+    assert _finding(json.loads(out), "M2")["verdict"] == "pass"

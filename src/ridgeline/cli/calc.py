@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ridgeline.cli.calc_view import shown
 from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.where import Where
 
@@ -37,7 +38,7 @@ def run(argv: list[str]) -> int:
     asked = {name: _value(text) for name in names if (text := getattr(given, name)) is not None}
     if asked or sys.stdin.isatty():
         found = answer(asked)
-        sys.stdout.write(json.dumps(found) + "\n" if given.json else _text(found))
+        sys.stdout.write(json.dumps(found) + "\n" if given.json else shown(found))
         return 1 if found.get("error") else 0
     return _lines(answer, given.json)
 
@@ -138,7 +139,7 @@ def _lines(answer: Answer, as_json: bool) -> int:
             found = answer(data)
         except InputError as error:
             code, found = 2, {"error": error.message, "line": number}
-        sys.stdout.write(json.dumps(found) + "\n" if as_json else _text(found) + "\n")
+        sys.stdout.write(json.dumps(found) + "\n" if as_json else shown(found) + "\n")
     return code
 
 
@@ -153,20 +154,3 @@ def _questions() -> Iterator[tuple[int, Mapping[str, Any] | Problem]]:
             continue
         inner = data.get("inputs", data) if isinstance(data, dict) else None
         yield number, inner if isinstance(inner, dict) else Problem("must be a JSON object", Where("<stdin>", number))
-
-
-def _text(found: Mapping[str, Any]) -> str:
-    """For people: a line a value; long lists shortened."""
-    if found.get("error"):
-        rest = {key: value for key, value in found.items() if key != "error" and not isinstance(value, (list, dict))}
-        return f"error: {found['error']}\n" + "".join(f"{key:<32}{_short(value)}\n" for key, value in rest.items())
-    width = max(len(key) for key in found) + 2
-    return "".join(f"{key:<{width}}{_short(value)}\n" for key, value in found.items() if key != "error")
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, list) and len(value) > 16 and all(isinstance(item, int) for item in value):
-        return f"{len(value)} values: {', '.join(map(str, value[:6]))}, …, {', '.join(map(str, value[-3:]))}"
-    if isinstance(value, float):
-        return f"{value:g}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

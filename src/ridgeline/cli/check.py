@@ -160,7 +160,7 @@ def _fix(subjects: Sequence[Subject], reports: Sequence[CellReport], configs: Se
         for said in report.judged:
             if said.finding.verdict is not Verdict.FAIL or said.waiver:
                 continue
-            found = _nearest(subject, said.finding, texts)
+            found = _nearest(subject, said.finding, texts | _recipes(subject))
             if isinstance(found, str):
                 left[f"{said.finding.rule}: {said.finding.message}: {found}"] = None
             for edit in found if not isinstance(found, str) else ():
@@ -192,6 +192,13 @@ def _file(name: str) -> Path | None:
     if not own.is_file() or "site-packages" in own.parts:
         return None
     return own.relative_to(Path.cwd()) if own.is_relative_to(Path.cwd()) else own
+
+
+def _recipes(subject: Subject) -> dict[str, bytes]:
+    """The texts of the recipes that wrote a deployment, as far as they are files here."""
+    services = subject.deployment.services if subject.deployment else ()
+    names = {item.origin.file for service in services for item in service.argv if item.origin}
+    return {name: path.read_bytes() for name in names if name.endswith(".py") and (path := _file(name))}
 
 
 def _nearest(subject: Subject, finding: Finding, texts: dict[str, bytes]) -> list[Edit] | str:
