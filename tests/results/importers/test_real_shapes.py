@@ -13,6 +13,7 @@ from tests.results.importers.test_inferencex import artifacts
 from tests.results.importers.test_inferencex import imported as imported_artifacts
 from tests.results.importers.test_tools import WALL, export, imported
 
+from ridgeline.core.errors import InputError
 from ridgeline.results.importers.measures import Spread, spread, statistic
 
 
@@ -147,3 +148,17 @@ def test_the_logs_of_a_run_are_kept_by_the_store(tmp_path: Path) -> None:
         store.add_path(folder)
         kept = [path.read_text() for path in store.files.root.rglob("*.log")]
     assert kept == ["INFO GPU KV cache size: 5 tokens\n"]
+
+
+def test_what_was_emulated_is_never_called_measured(tmp_path: Path) -> None:
+    folder = aiperf_folder(tmp_path / "a", lines=False)
+    about = json.loads((folder / "server_metrics_export.json").read_text())
+    assert imported(folder).runs[0].points[0].point.source == "measured"
+    about["metrics"]["ridgeline:emulator_speed"] = {"type": "gauge", "series": []}
+    (folder / "server_metrics_export.json").write_text(json.dumps(about))
+    point = imported(folder).runs[0].points[0].point
+    assert point.source == "emulated" and point.series.endswith("/emulated"), "its page says so"
+    (tmp_path / "g.json").write_text(json.dumps(shapes.guidellm_report()))
+    assert imported(tmp_path / "g.json", source="emulated").runs[0].points[0].point.source == "emulated"
+    with pytest.raises(InputError, match="is no source: dreamt"):
+        imported(tmp_path / "g.json", source="dreamt")

@@ -47,8 +47,8 @@ _AGENTIC = "stored noise model: attempts of equal agentic runs (InferenceX, few 
 _MODEL = {
     "fixed": {"throughput": (0.015, 60, _PAIRS), "itl": (0.012, 60, _PAIRS), "ttft": (0.08, 60, _PAIRS)},
     "fixed-mi355x": {"throughput": (0.045, 30, _MI355X), "itl": (0.036, 30, _MI355X), "ttft": (0.08, 30, _MI355X)},
-    # So few pairs that the spread behind these gates may be half as large again: five degrees of freedom keep the promise
-    # of the gate under that spread too.
+    # So few pairs that the spread behind these gates may be half as large again: five degrees of freedom keep the
+    # promise of the gate under that spread too.
     "agentic": {"throughput": (0.05, 5, _AGENTIC), "itl": (0.10, 5, _AGENTIC)},
 }
 _FAMILIES = {

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ridgeline.core.errors import InputError, Problem
+from ridgeline.core.point import Source
 from ridgeline.core.where import Where
 from ridgeline.results.importers.api import (
     Bundle,
@@ -50,7 +51,7 @@ FORMATS = {
 }
 TOLD = (
     "run", "name", "model", "model_prefix", "precision", "framework", "hardware", "gpus", "tp", "ep", "image",
-    "concurrency", "isl", "osl", "measured_at",
+    "concurrency", "isl", "osl", "measured_at", "source",
 )  # fmt: skip
 
 
@@ -71,6 +72,9 @@ def find(path: Path, format: str | None = None, told: Mapping[str, str] | None =
     if unknown:
         problems = [Problem("is nothing an import can be told", key=name) for name in unknown]
         raise InputError(problems, hint=f"known: {', '.join(TOLD)}")
+    kinds = [str(source) for source in Source]
+    if told and told.get("source", kinds[0]) not in kinds:
+        raise InputError([Problem(f"is no source: {told['source']}", key="source", hint=f"one of {', '.join(kinds)}")])
     if not path.exists():
         raise InputError([Problem("no such file or folder", Where(str(path)))])
     for name in [format] if format else FORMATS:

@@ -82,6 +82,11 @@ class _Export(NamedTuple):
     pages: Mapping[str, Any]
 
     @property
+    def names(self) -> set[str]:
+        """Metrics on the servers' pages."""
+        return {*(self.pages.get("metrics") or ()), *(name for item in self.samples for name in item.metrics)}
+
+    @property
     def content(self) -> str:
         """What names the measurement, wherever its files lie."""
         told = [[row["metadata"].get(name) for name in ("request_start_ns", "x_correlation_id")] for row in self.lines]
@@ -128,7 +133,7 @@ def _by_requests(bundle: Bundle, export: _Export, item: ImportedPoint, notes: No
     point = aggregate(
         replay,
         cell=item.documents["cell"],
-        source=Source.MEASURED,
+        source=plain.source,
         run_key=plain.run_key,
         gpus=gpus or 1,
         facts=plain.facts,
@@ -174,6 +179,8 @@ def _load(export: _Export, notes: Notes) -> reports.Load:
         isl=None if agentic else _asked(summary, "isl") or (_typical(lines, "input_sequence_length") or None),
         osl=None if agentic else _asked(summary, "osl") or (_typical(lines, "output_sequence_length") or None),
         agentic=agentic,
+        # Our emulated engine says on its page what it is; nothing else here could tell.
+        source=Source.EMULATED if any(map(_emulated, export.names)) else Source.MEASURED,
         good=None if scalar("request_count") is None else round(scalar("request_count") or 0),
         bad=round(scalar("error_request_count") or 0),
         measures=measures,
@@ -185,6 +192,10 @@ def _load(export: _Export, notes: Notes) -> reports.Load:
         found={"content": export.content, **({"aiperf": version} if version else {})},
         reasons=("aborted: AIPerf says that the run was cancelled",) if summary.get("was_cancelled") else (),
     )
+
+
+def _emulated(name: str) -> bool:
+    return name.startswith("ridgeline:emulator")
 
 
 def _origin(lines: list[dict[str, Any]]) -> int:

@@ -135,8 +135,8 @@ class Pages(Scrapes):
             peaks = [one["stats"].get("max") for one in self._series(name, "gauge")]
             if lines and None not in peaks:
                 means = [float(line.values[0]) for line in lines]
-                weights = [weight(line) if weight else None for line in lines]
-                mean = np.average(means, weights=weights if all(weights) else None)
+                weights = [known for line in lines if weight and (known := weight(line))]
+                mean = np.average(means, weights=weights if len(weights) == len(lines) else None)
                 # Peaks of several series need not come together: their sum is a bound, exact for one series.
                 return Level(float(mean), max(peaks), sum(means), sum(peaks), len(lines))
         return None

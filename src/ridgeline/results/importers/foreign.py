@@ -134,9 +134,10 @@ def make_point(
     cautions: tuple[Caution, ...] = (),
     reasons: tuple[str, ...] = (),
     provenance: Mapping[str, Any] | None = None,
+    source: Source = Source.MEASURED,
 ) -> Point:
-    """A measured point. Image and numbers take no part in its key: a row that is served again, with an image it did
-    not name before, is the same point."""
+    """A point, measured unless told otherwise. Image and numbers take no part in its key: a row that is served again,
+    with an image it did not name before, is the same point."""
     key = digest({"origin": origin, "run": run, "line": cell.line, "conc": cell.concurrency, "repeat": repeat})
     told = {name: value for name, value in identity.facts(cell).items() if value != ""}
     return Point(
@@ -145,8 +146,8 @@ def make_point(
         cell_fingerprint=cell.fingerprint,
         name=cell.name,
         line=cell.line,
-        series=identity.series(cell, Source.MEASURED),
-        source=Source.MEASURED,
+        series=identity.series(cell, source),
+        source=source,
         concurrency=cell.concurrency,
         gpus=gpus,
         facts={**told, "origin": origin, **(facts or {})},

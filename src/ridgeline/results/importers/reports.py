@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ridgeline.core.cell import Arm, Cell
-from ridgeline.core.point import Caution, Measure
+from ridgeline.core.point import Caution, Measure, Source
 from ridgeline.results.importers import foreign
 from ridgeline.results.importers.api import ImportedPoint, ImportedRun
 from ridgeline.results.importers.measures import throughput, withheld
@@ -38,6 +38,7 @@ class Load:
     isl: int | None = None
     osl: int | None = None
     agentic: bool = False
+    source: Source = Source.MEASURED
     facts: Mapping[str, Any] = field(default_factory=dict)
     found: Mapping[str, Any] = field(default_factory=dict)
     cautions: tuple[Caution, ...] = ()
@@ -134,6 +135,7 @@ def _point(origin: str, run: str, told: Mapping[str, str], load: Load, cell: Cel
         facts={name: value for name, value in load.facts.items() if value is not None},
         cautions=cautions,
         reasons=reasons,
+        source=Source(told.get("source", load.source)),
     )
     image = {"image": told["image"]} if told.get("image") else {}
     return ImportedPoint(point=point, repeat=repeat, documents={"cell": cell}, asked=image, found=load.found)

@@ -101,6 +101,19 @@ def decode_duration(scope: Scope) -> Sample:
     return Sample(scope.seconds("first_token_ns", "last_token_ns"), "no good request received a token")
 
 
+@metric(
+    "full_decode_duration",
+    title="Decode duration to the end of the response",
+    unit="s",
+    better="lower",
+    formula="end of the HTTP response - first generated token",
+    source="full_decode_duration of AIPerf's fork for InferenceX (agentx-harness)",
+    pitfalls="usage, [DONE] and a server's tidying up are inside; beside decode_duration it tells how long they take",
+)
+def full_decode_duration(scope: Scope) -> Sample:
+    return Sample(scope.seconds("first_token_ns", "end_ns"), "no good request received a token")
+
+
 def _adjusted(scope: Scope, end: str) -> dict[str, Amount]:
     """Percentiles over successes and one +infinity for every error, without interpolating towards infinity: the
     sample nearest to p/100*(n-1), halves to the even one (AIPerf adj_*)."""

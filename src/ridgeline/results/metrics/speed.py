@@ -9,10 +9,11 @@ from ridgeline.results.metrics.scope import Scope, finite
 from ridgeline.results.sweepline import Floats
 
 
-def itl_seconds(scope: Scope) -> Floats:
-    """(last - first token)/(output tokens - 1) of the good requests with at least two output tokens, seconds."""
+def itl_seconds(scope: Scope, end: str = "last_token_ns") -> Floats:
+    """(last - first token)/(output tokens - 1) of the good requests with at least two output tokens, seconds. `end`:
+    the time that stands for the last token."""
     tokens = scope.pick("completion_tokens")
-    span = (scope.pick("last_token_ns") - scope.pick("first_token_ns")) / 1e9
+    span = (scope.pick(end) - scope.pick("first_token_ns")) / 1e9
     return finite(_divide(span, np.where(tokens >= 2, tokens - 1, np.nan)))
 
 
@@ -65,6 +66,33 @@ def tpot(scope: Scope) -> Sample:
 )
 def interactivity(scope: Scope) -> Sample:
     return Sample(itl_seconds(scope), "no good request with two or more output tokens")
+
+
+@metric(
+    "full_itl",
+    title="Inter-token latency to the end of the response",
+    unit="s",
+    better="lower",
+    formula="full_decode_duration / (output tokens - 1), one value a request, from two tokens on",
+    source="full_response_inter_token_latency of AIPerf's fork for InferenceX (agentx-harness)",
+    pitfalls="what InferenceX's app shows for agentic points where it has it; itl stops at the last token",
+)
+def full_itl(scope: Scope) -> Sample:
+    return Sample(itl_seconds(scope, "end_ns"), "no good request with two or more output tokens")
+
+
+@metric(
+    "full_interactivity",
+    title="Interactivity to the end of the response",
+    unit="tok/s/user",
+    better="higher",
+    kind="speed",
+    formula="1 / full_itl: pXX is 1/(pXX of full_itl)",
+    source="InferenceX full_response_intvty",
+    pitfalls="a high percentile is the slow tail, as with interactivity",
+)
+def full_interactivity(scope: Scope) -> Sample:
+    return Sample(itl_seconds(scope, "end_ns"), "no good request with two or more output tokens")
 
 
 @metric(
