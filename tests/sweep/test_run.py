@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -56,6 +56,7 @@ class FakeStart:
     logs: dict[str, Path] = field(default_factory=dict)
     telemetry: Any = None
     served: int = 0
+    containment: Mapping[str, str] = field(default_factory=lambda: {"engine": "pid-namespace"})
     usable: bool = True
     plan: dict[int, AttemptFailed] = field(default_factory=dict)
     starts: ClassVar[list[FakeStart]] = []

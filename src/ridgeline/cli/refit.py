@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from dataclasses import replace
@@ -31,6 +32,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--against", type=Path, metavar="RUN", help="run folder with a point of this cell, to compare with")
     add("--engine", choices=("real", "emulated"), default="real", help="real, or the engine model")
     add("--runner-config", type=Path, help="runners file, where host memory must be known")
+    add("--settings", type=Path, help="ridgeline.yaml, for recipes of your own")
+    add(
+        "--runtime",
+        choices=("none", "docker", "enroot"),
+        default="none",
+        help="container runtime that enters the image",
+    )
+    add("--mount", type=Path, action="append", default=[], help="folder that containers see, e.g. of weights")
     add("--logs", type=Path, help="folder that keeps the logs")
     add("--json", action="store_true", help="as JSON")
     return parser
@@ -43,8 +52,12 @@ def run(argv: list[str]) -> int:
         return given
     from ridgeline.cli.search import chosen_cells
     from ridgeline.launch.engines import engine_kind
+    from ridgeline.launch.runtimes import runtime_of
     from ridgeline.recipes.settings import RecipeSettings
-    from ridgeline.sweep.deploy import EMULATED, Deploy, facts_of
+    from ridgeline.spec.settings import load_settings
+    from ridgeline.sweep.containers import wrap_in
+    from ridgeline.sweep.deploy import EMULATED, Deploy
+    from ridgeline.sweep.overrides import recipes_with
     from ridgeline.sweep.refit import refit, start_once
 
     cells = chosen_cells([given.config], given.runner_config, given.cell)
@@ -55,15 +68,30 @@ def run(argv: list[str]) -> int:
     old = _earlier(given.against, cell) if given.against else []
     if given.image:
         cell = replace(cell, benchmark=replace(cell.benchmark, image=given.image))
-    deployment, _ = Deploy(given.engine, RecipeSettings())(cell)
+    deployment, _ = Deploy(given.engine, RecipeSettings(), recipes_with(load_settings(given.settings)))(cell)
     engine_kind(deployment.kind)
-    if given.image and deployment.kind != EMULATED:
-        sys.stderr.write("note: images are not entered here; run this inside the new one\n")
+    runtime_of(given.runtime)
+    if given.image and given.runtime == "none" and deployment.kind != EMULATED:
+        sys.stderr.write("note: without --runtime no image is entered: what is installed here is started\n")
+    wrap = wrap_in(
+        given.runtime, cell, name=f"ridgeline-refit-{os.getpid()}", owner=f"refit-{os.getpid()}",
+        mounts=tuple(path.resolve() for path in given.mount),
+    )  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="ridgeline-refit-") as scratch:
-        new, ready = start_once(deployment, given.logs or Path(scratch))
-    found = refit(deployment, new, ready, old, gpu_memory=facts_of(cell).gpu.memory_bytes)
+        new, ready = start_once(deployment, given.logs or Path(scratch), wrap=wrap)
+    found = refit(deployment, new, ready, old, gpu_memory=_gpu_memory(cell))
     _show(found, cell, as_json=given.json)
     return 1 if found.proposals else 0
+
+
+def _gpu_memory(cell: Cell) -> int | None:
+    """Of one GPU, bytes; None for one of which nothing is known."""
+    from ridgeline.spec.facts.library import find_gpu
+
+    try:
+        return find_gpu(cell.benchmark.runner).memory_bytes
+    except InputError:
+        return None
 
 
 def _earlier(path: Path, cell: Cell) -> list[Evidence]:

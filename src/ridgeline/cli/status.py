@@ -83,6 +83,8 @@ def summary(state: RunState, eta: float | None) -> str:
         counts[_word(cell)] = counts.get(_word(cell), 0) + 1
     told = ", ".join(f"{count} {word}" for word, count in counts.items()) or "no cells"
     life = {True: "running", False: "not running", None: "no live state"}[state.alive]
+    held = sorted({how for cell in state.cells for how in cell.containment.values()})
+    life += f"; services held by {', '.join(held)}" if held else ""
     return f"{told}; {life}" + (f"; about {eta / 60:.0f} min to go" if eta is not None else "")
 
 
@@ -92,5 +94,5 @@ def plain(cell: CellState) -> dict[str, object]:
         "name": cell.name, "run_key": cell.run_key, "state": _word(cell), "text": cell.text, "since": cell.since,
         "validity": str(cell.point.validity) if cell.point else None,
         "layer": cell.failure.layer if cell.failure else None,
-        "progress": dict(cell.progress), "start": dict(cell.start),
+        "containment": dict(cell.containment), "progress": dict(cell.progress), "start": dict(cell.start),
     }  # fmt: skip

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ridgeline.core.units import GIB
+from ridgeline.launch.engines import sglang, vllm
 
 
 class Mark(NamedTuple):
@@ -32,14 +33,15 @@ MARKS: tuple[Mark, ...] = (
     _mark("image", r"Pulling from|Pull complete|pyxis: importing|Extracting image|Unpacking"),
     _mark("weights", r"checkpoint shards:\s+\d+%.*?(\d+)/(\d+)"),
     _mark("weights", r"Starting to load model|Load weight begin|Downloading (?:shards|weights)"),
-    _mark("load", r"Loading weights took|Model loading took|Load weight end"),
+    _mark("load", r"Loading weights took"),
     _mark(
         "compile", r"Dynamo bytecode transform|Compiling a graph|torch\.compile takes|Using cache directory.*compile"
     ),
-    _mark("kv", r"Available KV cache memory|KV cache size:|KV Cache is allocated|max_total_num_tokens="),
     _mark("capture", r"Capturing CUDA graphs.*?(\d+)/(\d+)"),
     _mark("capture", r"Capture cuda graph begin"),
     _mark("capture", r"Capturing batches.*?(\d+)/(\d+)"),
+    # lines that prove something and say how far a start has come
+    *(Mark(shape.phase, shape.pattern) for shape in (*vllm.SHAPES, *sglang.SHAPES) if shape.phase),
     _mark("serving", r"Application startup complete|Uvicorn running on|Starting vLLM server|listening on http"),
 )
 
@@ -115,7 +117,7 @@ class Phases:
                 self._io += self.current.bytes or 0
             step = Phase(name, at)
             self.steps.append(step)
-        elif not counts:
+        elif len(counts) != 2:
             return False
         if len(counts) == 2 and counts[0] and counts[1]:
             before = (step.done, step.total)

@@ -204,6 +204,11 @@ class EngineStart:
         return self._supervisor.dead() is None
 
     @property
+    def containment(self) -> dict[str, str]:
+        """Which guarantee holds for each service."""
+        return self._supervisor.containment
+
+    @property
     def logs(self) -> dict[str, Path]:
         return {path.name: path for path in self._supervisor.logs.values()}
 

@@ -62,6 +62,11 @@ class LiveState:
         self._states[index - 1].setdefault("start", {})[service] = list(phases)
         self._write()
 
+    def note(self, index: int, **facts: Any) -> None:
+        """Facts of the start that the cell at `index` (from 1) runs on, e.g. what holds its services together."""
+        self._states[index - 1].update(facts)
+        self._write()
+
     def end(self) -> None:
         """The sweep is over."""
         self._write(over=True)

@@ -16,12 +16,13 @@ from ridgeline.core.deployment import Deployment
 from ridgeline.core.finding import Evidence
 from ridgeline.core.units import GIB
 from ridgeline.launch.phases import Phases
-from ridgeline.launch.supervisor import Supervisor
+from ridgeline.launch.supervisor import Supervisor, Wrap
 from ridgeline.sweep.proof import from_logs
 
 # Facts of memory and graphs that a start tells, in the order they are shown.
 FACTS = (
-    "engine_version", "weights_gib", "kv_gib", "kv_tokens", "kv_concurrency", "max_model_len", "graph_gib",
+    "engine_version", "free_at_start_gib", "weights_gib", "consumed_gib", "activation_gib", "non_torch_gib", "kv_gib",
+    "kv_tokens", "kv_concurrency", "max_model_len", "graph_gib",
     "full_graphs", "piecewise_graphs", "cudagraph_mode", "attention_backend", "moe_backend", "prefix_caching",
     "model_runner", "async_scheduling",
 )  # fmt: skip
@@ -50,10 +51,17 @@ class Refit:
 
 
 def start_once(
-    deployment: Deployment, folder: Path, on_start: Callable[[str, Phases], None] = lambda service, phases: None
+    deployment: Deployment,
+    folder: Path,
+    on_start: Callable[[str, Phases], None] = lambda service, phases: None,
+    wrap: Wrap | None = None,
 ) -> tuple[tuple[Evidence, ...], dict[str, float | None]]:
-    """Start a deployment, wait until it has answered, stop it. Raises EnvironmentFailed when it does not come up."""
-    with Supervisor(deployment, folder, on_start=on_start) as supervisor:
+    """Start a deployment, wait until it has answered, stop it. `wrap`: words that enter an image. Raises
+    EnvironmentFailed when it does not come up."""
+    supervisor = Supervisor(deployment, folder, on_start=on_start)
+    if wrap is not None:
+        supervisor.wrap = wrap
+    with supervisor:
         ready = {name: running.ready_s for name, running in supervisor.running.items()}
     logs = {path.name: path for path in supervisor.logs.values()}
     return from_logs(deployment, logs), ready

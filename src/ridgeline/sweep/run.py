@@ -170,8 +170,7 @@ class Sweep:
         before anything is started when nothing here launches an engine that a cell needs.
         """
         planned = self.plan()
-        for item in planned:
-            engine_kind(item.deployment.kind)
+        refuse_unknown_engines(planned)
         runtime_of(self.runtime)
         if self.evaluation is not None and any(item.task for item in planned):
             refuse_without_program(self.evaluation)
@@ -277,6 +276,7 @@ class _Run:
         try:
             self._tell("begin", index)
             with engine:
+                self.live.note(index, containment=engine.containment)
                 while True:
                     point = self._cell(engine, at, self.planned[at - 1])
                     self._trouble.pop(digest_, None)
@@ -411,6 +411,12 @@ class _Run:
         )  # fmt: skip
         self.live(event)
         self.sweep.listen(event)
+
+
+def refuse_unknown_engines(planned: Sequence[Planned]) -> None:
+    """Raise EnvironmentFailed, naming the first engine that nothing here launches."""
+    for item in planned:
+        engine_kind(item.deployment.kind)
 
 
 def sweep_id(folder: RunFolder) -> str:

@@ -78,6 +78,22 @@ VLLM = {
         "tuning_dispatch_rules",
         0.0,
     ),
+    "CUDA graph pool memory: 1.31 GiB (actual), 1.4 GiB (estimated), difference: 0.09 GiB (6.9%).": (
+        "graph_pool_gib",
+        1.31,
+    ),
+    "Using DeepEPHTPrepareAndFinalize": ("moe_prepare", "DeepEPHTPrepareAndFinalize"),
+    "Using TritonExperts MoE backend": ("moe_experts", "TritonExperts"),
+    "Running: 4 reqs, Waiting: 9 reqs, Deferred: 3 reqs, GPU KV cache usage: 99.0%": ("deferred_logged", 3.0),
+    "GPU KV cache usage: 9.0%, Prefix cache hit rate: 8.4%, External prefix cache hit rate: 31.0%": (
+        "external_hit_percent",
+        31.0,
+    ),
+    "Drafted: 9 tokens, Per-position acceptance rate: 0.801, 0.512, 0.220, Avg Draft acceptance rate: 51.1%": (
+        "acceptance_rates_logged",
+        "0.801, 0.512, 0.220",
+    ),
+    "Avg Draft acceptance rate: 51.1%": ("draft_acceptance_percent", 51.1),
     "Asynchronous scheduling is enabled.": ("async_scheduling", "enabled"),
     "Using V2 Model Runner": ("model_runner", "V2"),
     "Engine 003: Avg prompt throughput: 1.0 tokens/s, Running: 3 reqs, Preemptions: 7, GPU KV cache usage: 1.0%": (
@@ -96,6 +112,39 @@ VLLM = {
 def test_lines_that_need_a_gpu(line: str, tmp_path: Path) -> None:
     claim, value = VLLM[line]
     assert values(read(f"INFO 08-01 [x.py:1] {line}\n", tmp_path), claim) == [value]
+
+
+SUMMARY = {
+    # 0.26
+    "Free memory on device cuda:0 (254.1/287.98 GiB) on startup. Desired GPU memory utilization is (0.86, 247.66 GiB). "
+    "Actual usage is 126.3 GiB for weight, 4.91 GiB for peak activation, 5.85 GiB for non-torch memory, and 1.31 GiB "
+    "for CUDAGraph memory. Replace gpu_memory_utilization config with `--kv-cache-memory=117206876160` (109.16 GiB) to "
+    "fit into requested memory, or `--kv-cache-memory=124088573952` (115.57 GiB) to fully utilize gpu memory. Current "
+    "kv cache memory in use is 109.29 GiB.": {
+        "free_at_start_gib": 254.1, "weights_used_gib": 126.3, "activation_gib": 4.91, "non_torch_gib": 5.85,
+        "graph_memory_gib": 1.31, "kv_bytes_suggested": 117206876160.0,
+    },
+    # 0.32
+    "Free memory on device (138.2/139.81 GiB) on startup. Desired GPU memory utilization is (0.9, 125.83 GiB). Actual "
+    "usage is 71.3 GiB for consumed memory (weights + non-torch), 2.2 GiB for peak activation, and 0.8 GiB for "
+    "CUDAGraph memory. Replace gpu_memory_utilization config with `--kv-cache-memory=55000000000` (51.22 GiB)": {
+        "free_at_start_gib": 138.2, "consumed_gib": 71.3, "activation_gib": 2.2, "graph_memory_gib": 0.8,
+        "kv_bytes_suggested": 55000000000.0,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", SUMMARY)
+def test_the_memory_summary_tells_all_its_numbers(line: str, tmp_path: Path) -> None:
+    found = {piece.name: piece.value for piece in read(f"INFO [gpu_worker.py:9] {line}\n", tmp_path)}
+    assert found == SUMMARY[line]
+
+
+def test_an_experts_class_is_no_second_backend(tmp_path: Path) -> None:
+    lines = (
+        "Using TRITON Unquantized MoE backend out of potential backends: ['TRITON']\nUsing TritonExperts MoE backend\n"
+    )
+    assert values(read(lines, tmp_path), "moe_backend") == ["TRITON"]
 
 
 SENTENCES = {
@@ -138,12 +187,18 @@ SGLANG = {
         "max_total_num_tokens": 1012345.0,
         "max_running": 64.0,
         "max_model_len": 262144.0,
+        "max_prefill_tokens": 16384.0,
+        "available_gpu_gib": 9.31,
     },
+    "Capture cuda graph begin. This can take up to several minutes. avail mem=14.20 GB": {"graph_avail_gib": 14.2},
     "Load weight end. type=X, dtype=torch.bfloat16, avail mem=88.10 GB, mem usage=51.20 GB.": {
         "weights_gib": 51.2,
         "load_avail_gib": 88.1,
     },
-    "KV Cache is allocated. #tokens: 1012345, K size: 20.11 GB, V size: 20.11 GB": {"kv_gib": 20.11},
+    "KV Cache is allocated. #tokens: 1012345, K size: 20.11 GB, V size: 20.11 GB": {
+        "kv_gib": 20.11,
+        "kv_allocated_tokens": 1012345.0,
+    },
     "Capture cuda graph bs [1, 2, 4, 8, 64]": {"capture_sizes": "[1, 2, 4, 8, 64]", "cuda_graph_max_bs": 64.0},
     "Decode batch. #running-req: 8, accept len: 2.71, cuda graph: True, gen throughput": {
         "decode_graph": "True",

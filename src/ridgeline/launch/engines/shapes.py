@@ -23,6 +23,7 @@ class Shape(NamedTuple):
     read: Callable[[re.Match[str]], Value]
     seen: bool = False
     every: bool = False
+    phase: str = ""  # of a start, that such a line shows to be under way (phases.py)
 
 
 def number(match: re.Match[str]) -> float:
@@ -48,6 +49,7 @@ def shape(
     needle: str,
     seen: bool = False,
     every: bool = False,
+    phase: str = "",
 ) -> Shape:
     """A shape from plain text."""
-    return Shape(claim, needle.encode(), re.compile(pattern), read, seen, every)
+    return Shape(claim, needle.encode(), re.compile(pattern), read, seen, every, phase)

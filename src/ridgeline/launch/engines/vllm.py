@@ -31,9 +31,17 @@ SHAPES: tuple[Shape, ...] = (
         seen=True,
     ),
     # memory
-    shape("weights_gib", r"Model loading took ([\d.]+) GiB", needle="Model loading took"),
-    shape("kv_gib", r"Available KV cache memory: (-?[\d.]+) GiB", needle="Available KV cache memory"),
-    shape("kv_tokens", r"KV cache size: ([\d,]+) tokens", needle="KV cache size:", seen=True),
+    shape("weights_gib", r"Model loading took ([\d.]+) GiB", needle="Model loading took", phase="load"),
+    # the summary after profiling: 0.26 tells weights and the rest apart, 0.32 does not
+    shape("free_at_start_gib", r"Free memory on device \S*\s*\(([\d.]+)/", needle="Free memory on device"),
+    shape("weights_used_gib", r"Actual usage is ([\d.]+) GiB for weight", needle="Actual usage is"),
+    shape("consumed_gib", r"Actual usage is ([\d.]+) GiB for consumed memory", needle="Actual usage is"),
+    shape("activation_gib", r"([\d.]+) GiB for peak activation", needle="for peak activation"),
+    shape("non_torch_gib", r"([\d.]+) GiB for non-torch memory", needle="for non-torch memory"),
+    shape("graph_memory_gib", r"([\d.]+) GiB for CUDAGraph memory", needle="for CUDAGraph memory"),
+    shape("kv_bytes_suggested", r"--kv-cache-memory=(\d+)", needle="--kv-cache-memory="),
+    shape("kv_gib", r"Available KV cache memory: (-?[\d.]+) GiB", needle="Available KV cache memory", phase="kv"),
+    shape("kv_tokens", r"KV cache size: ([\d,]+) tokens", needle="KV cache size:", seen=True, phase="kv"),
     shape(
         "kv_concurrency",
         r"Maximum concurrency for [\d,]+ tokens per request: ([\d.]+)x",
@@ -63,6 +71,8 @@ SHAPES: tuple[Shape, ...] = (
         needle="Capturing CUDA graphs (mixed prefill-decode, PIECEWISE)",
     ),
     shape("graph_gib", r"Graph capturing finished in \d+ secs, took (-?[\d.]+) GiB", needle="Graph capturing finished"),
+    shape("graph_pool_gib", r"CUDA graph pool memory: (-?[\d.]+) GiB \(actual\)", needle="CUDA graph pool memory"),
+    shape("graph_estimate_gib", r"CUDA graph pool memory: .* (-?[\d.]+) GiB \(estimated\)", needle="CUDA graph pool"),
     shape("graphs_skipped", r"Skipping CUDA graph capture.*", whole, needle="Skipping CUDA graph capture"),
     shape(
         "graphs_skipped",
@@ -75,6 +85,7 @@ SHAPES: tuple[Shape, ...] = (
     shape("cudagraph_mode_downgraded", r"Overriding cudagraph_mode.*", whole, needle="Overriding cudagraph_mode"),
     shape("graph_sizes_cut", r"Truncating max_cudagraph_capture_size.*", whole, needle="Truncating max_cudagraph"),
     shape("graph_sizes_cut", r"cudagraph_capture_sizes specified.*overridden.*", whole, needle="overridden"),
+    shape("compile_mode", r"'mode': <CompilationMode\.(\w+)", text, needle="'mode': <CompilationMode", seen=True),
     shape("compile_disabled", r"disabling vLLM's torch\.compile pipeline.*", whole, needle="torch.compile pipeline"),
     shape("compile_disabled", r"Auto-enabling VLLM_USE_BREAKABLE_CUDAGRAPH.*", whole, needle="BREAKABLE_CUDAGRAPH"),
     # backends
@@ -82,7 +93,9 @@ SHAPES: tuple[Shape, ...] = (
     shape("model_runner", r"using the (V1)(?: model runner)?", text, needle="using the V1", seen=True),
     shape("attention_backend", r"Using (\w+) attention backend out of", text, needle="attention backend"),
     shape("attention_backend", r"Using (\w+) (?:attention )?backend\.", text, needle="ttention backend."),
-    shape("moe_backend", r"Using '?([\w.-]+)'? (?:\w+ )?MoE backend", text, needle="MoE backend"),
+    shape("moe_backend", r"Using '?(?!\w*Experts\b)([\w.-]+)'? (?:\w+ )?MoE backend", text, needle="MoE backend"),
+    shape("moe_prepare", r"Using (\w*Prepare(?:And)?Finalize\w*)", text, needle="Finalize"),
+    shape("moe_experts", r"Using (\w*Experts\w*)", text, needle="Experts"),
     shape("moe_backend_refused", r".*MoE backend.*does not support the deployment.*", whole, needle="does not support"),
     shape("moe_tuning_missing", r"Using default MoE config\..*", whole, needle="Using default MoE config"),
     shape(
@@ -106,6 +119,15 @@ SHAPES: tuple[Shape, ...] = (
         every=True,
     ),
     shape("preemptions_logged", r"Preemptions: (\d+)", needle="Preemptions: "),
+    shape("deferred_logged", r"Deferred: (\d+)", needle="Deferred: "),
     shape("prefix_hit_percent", r"Prefix cache hit rate: ([\d.]+)%", needle="Prefix cache hit rate", seen=True),
+    shape("external_hit_percent", r"External prefix cache hit rate: ([\d.]+)%", needle="External prefix cache hit"),
     shape("acceptance_length_logged", r"Mean acceptance length: ([\d.]+)", needle="Mean acceptance length"),
+    shape(
+        "acceptance_rates_logged",
+        r"Per-position acceptance rate: ([\d., ]*\d)",
+        text,
+        needle="Per-position acceptance rate",
+    ),
+    shape("draft_acceptance_percent", r"Draft acceptance rate: ([\d.]+)%", needle="Draft acceptance rate"),
 )

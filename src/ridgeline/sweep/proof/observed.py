@@ -34,6 +34,8 @@ def observed(point: Point, replay: Replay, kind: str) -> tuple[Evidence, ...]:
     scrapes = Scrapes(tuple(sorted(replay.samples, key=lambda sample: sample.at_ns)))
     prefix = engine_kind(kind).prefix
     found = [*_cache(point, replay.records), *_preemptions(point), *_acceptance(point)]
+    if (external := point.value("external_cache_hit")) is not None:
+        found.append(Evidence("external_hit", external, parser=PARSER))
     if prefix:
         found += _ranks(scrapes, prefix)
     found += _affinity(replay.records, point)

@@ -43,6 +43,7 @@ A finished cell keeps `evidence.json` (name, value, file, line, byte offset, par
 def render() -> str:
     """The page, Markdown."""
     rows = (
+        ("E0", "`engine_told`: the words of the engine's log and metrics are known", "`command` and `shell`"),
         ("E1", "`engines` equals the data-parallel ranks of the cell", "engines with metrics"),
         ("E2", f"`prefix_hit` above 0; `prefix_gap` at most {PREFIX_GAP:g}: hits below what this run could find "
                "again, judged only while the pool never filled up", "agentic cells"),
@@ -50,6 +51,8 @@ def render() -> str:
          "agentic cells with several ranks"),
         ("E4", f"`preempted_share` at most {PREEMPTED:g} of the requests", "engines with metrics"),
         ("E5", "`router_retries` and `router_breaker` are 0", "cells with a router"),
+        ("E6", "`external_hit` above 0: an arm with an outer KV cache in which nothing is found is one without",
+         "agentic cells with KV offloading"),
         ("E7", f"`rank_imbalance` at most {IMBALANCE:g}: the busiest rank against the mean, in prompt tokens",
          f"several ranks, from {LANES_A_RANK} lanes a rank on"),
         ("E8", f"`graph_misses` at most {GRAPH_MISSES:g} of the small steps", "engines that print the table"),
@@ -64,9 +67,11 @@ def render() -> str:
             parts.append(_table(f"`{kind.kind}`: {kind.about}", kind.parser, kind.shapes))
     parts.append(_table("`vllm-router`", router.PARSER, router.SHAPES))
     parts.append(
-        "\nThe emulated engine logs in vLLM's words and is read by vLLM's parser. `command` and `shell` engines\n"
+        "\nThe emulated engine logs in vLLM's words and is read by vLLM's parser. What a `shell` script or a\n"
     )
-    parts.append("prove nothing by their logs; what their metrics and answers show is used.\n")
+    parts.append(
+        "`command` started is read in the words of its cell's framework; without one of these, E0 stays unproven.\n"
+    )
     return "".join(parts)
 
 

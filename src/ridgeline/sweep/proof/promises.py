@@ -77,6 +77,8 @@ def _standing(cell: Cell, deployment: Deployment) -> Iterator[Expectation]:
     if cell.scenario.kind == "agentic-coding":
         yield Expectation("prefix_hit", ">", 0.0, rule="E2")
         yield Expectation("prefix_gap", "<=", PREFIX_GAP, rule="E2")
+        if cell.arm.kv_offloading != "none":
+            yield Expectation("external_hit", ">", 0.0, rule="E6")
         if ranks is not None and ranks > 1:
             yield Expectation("affinity", ">=", AFFINITY, rule="E3")
     if ranks is not None and ranks > 1 and cell.concurrency >= LANES_A_RANK * ranks:
