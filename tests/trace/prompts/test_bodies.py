@@ -128,11 +128,12 @@ def test_later_bodies_reuse_the_fragments_of_earlier_ones() -> None:
 def test_caches_stay_within_their_bytes() -> None:
     kept = Fragments(limit_bytes=100)
     for number in range(20):
-        assert kept.keep("s", number, bytes([number]) * 30) == bytes([number]) * 30
-        kept.find("s", 0)  # used again and again, so it stays
+        assert kept.keep(("s", 0, number), bytes([number]) * 30) == bytes([number]) * 30
+        kept.find(("s", 0, 0))  # used again and again, so it stays
     assert kept.bytes <= 100
-    assert (kept.find("s", 0), kept.find("s", 19), kept.find("s", 1)) == (b"\0" * 30, b"\x13" * 30, None)
-    kept.keep("s", 0, b"shorter")
+    found = [kept.find(("s", 0, number)) for number in (0, 19, 1)]
+    assert found == [b"\0" * 30, b"\x13" * 30, None]
+    kept.keep(("s", 0, 0), b"shorter")
     assert kept.bytes <= 77
     tree = session([turn(range(500))], name="a"), session([turn(range(500))], name="b")
     source = make_prompts(tree, "bytes", model="m", cache_bytes=1000)
@@ -152,11 +153,32 @@ def test_texts_are_kept_for_sessions_that_a_lane_is_on(steps: list[tuple[int, st
         on[lane] = name
         left = before - set(on.values())
         assert kept.hold(lane, name) == (left.pop() if left else None)
-        kept.keep(name, part, bytes([part]) * size)
-        found = {(s, p): kept.find(s, p) for s in "abc" for p in range(4)}
+        kept.keep((name, 0, part), bytes([part]) * size)
+        if size > 6:
+            kept.settle(name, 0, [(name, 0, part)])
+        found = {(s, p): kept.find((s, 0, p)) for s in "abc" for p in range(4)}
         present = {key: text for key, text in found.items() if text is not None}
         assert {s for s, _ in present} <= set(on.values()) and present[name, part] == bytes([part]) * size
         assert kept.bytes == sum(map(len, present.values())) <= 40
+        alone = list(on.values()).count(name) == 1
+        assert not (size > 6 and alone) or {p for s, p in present if s == name} == {part}
+
+
+@pytest.mark.parametrize("mode", ["bytes", "token-ids", "tokenizer"])
+def test_rewritten_history_is_forgotten_unless_another_lane_may_need_it(mode: str) -> None:
+    """Every turn keeps two blocks of the one before and rewrites the rest."""
+    tree = session([turn([1, 2, *range(100 * k, 100 * k + 20)]) for k in range(30)])
+    source = make_prompts([], mode, model="m", tokenizer=Words())
+    sizes = []
+    for k in range(30):
+        source.body(send(tree, 0, k))
+        sizes.append(source._fragments.bytes)
+    assert max(sizes[2:]) < 1.5 * sizes[1]
+    again = make_prompts([], mode, model="m", tokenizer=Words())
+    for k in range(30):
+        for lane in (0, 1):
+            again.body(send(tree, 0, k)._replace(lane=lane))
+    assert again._fragments.bytes > 5 * sizes[1]
 
 
 @pytest.mark.parametrize("mode", ["bytes", "token-ids", "tokenizer"])

@@ -20,7 +20,7 @@ from ridgeline.trace.pacing.api import Send
 from ridgeline.trace.prompts.api import Layout
 from ridgeline.trace.prompts.byte_model import BYTES_PER_TOKEN, end, header, text_tokens
 from ridgeline.trace.prompts.corpus_text import corpus_text
-from ridgeline.trace.prompts.fragments import DEFAULT_BYTES, Fragments
+from ridgeline.trace.prompts.fragments import DEFAULT_BYTES, Fragments, Key
 from ridgeline.trace.prompts.segments import NONE
 from ridgeline.trace.prompts.source import Script, Scripts
 from ridgeline.trace.prompts.tree import Tokens
@@ -136,17 +136,19 @@ class BytePrompts:
         parts: list[bytes] = []
         marker = send.marker
         find, keep, session = self._fragments.find, self._fragments.keep, script.session.id
+        used: list[Key] = []
         for node in plan.path(turn):
             role = plan.segments[node].role
             if marker and role == "user":
-                name = (conversation, -1 - node)  # the content alone
-                content = find(session, name) or keep(session, name, self._run(script, conversation, node))
-                parts += [opening(role, not parts), escaped(marker), content]
+                key: Key = (session, conversation, -1 - node)  # the content alone
+                parts += [opening(role, not parts), escaped(marker)]
+                parts.append(find(key) or keep(key, self._run(script, conversation, node)))
                 marker = ""
             else:
-                name = (conversation, node)
-                part = find(session, name) or keep(session, name, self._message(script, conversation, node))
-                parts.append(part)
+                key = (session, conversation, node)
+                parts.append(find(key) or keep(key, self._message(script, conversation, node)))
+            used.append(key)
+        self._fragments.settle(session, conversation, used)
         ending = plan.endings[turn]
         if ending.tail:
             parts.append(script.tail(conversation, turn).tobytes())

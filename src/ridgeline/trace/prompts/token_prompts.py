@@ -16,7 +16,7 @@ from ridgeline.core.errors import InputError
 from ridgeline.trace.pacing.api import Send
 from ridgeline.trace.prompts.api import Layout
 from ridgeline.trace.prompts.byte_model import text_tokens
-from ridgeline.trace.prompts.fragments import DEFAULT_BYTES, Fragments
+from ridgeline.trace.prompts.fragments import DEFAULT_BYTES, Fragments, Key
 from ridgeline.trace.prompts.source import Script, Scripts
 from ridgeline.trace.prompts.tokens import CODING, CorpusTokens, derive
 from ridgeline.trace.prompts.tree import Tokens
@@ -110,15 +110,18 @@ class TokenPrompts:
         if parts:
             return parts
         plan = script.plan(conversation)
+        used: list[Key] = []
         for node in plan.path(turn):
             segment = plan.segments[node]
             if marker and segment.role == "user":
                 parts.append(_text(self._ids.marker(marker)))
                 marker = ""
             if segment.end > segment.start:
-                session, name = script.session.id, (conversation, node)
-                found = self._fragments.find(session, name)
-                parts.append(found or self._fragments.keep(session, name, self._run(script, conversation, node)))
+                key = (script.session.id, conversation, node)
+                found = self._fragments.find(key)
+                parts.append(found or self._fragments.keep(key, self._run(script, conversation, node)))
+                used.append(key)
+        self._fragments.settle(script.session.id, conversation, used)
         if plan.endings[turn].tail:
             parts.append(_text(script.tail(conversation, turn)))
         return parts

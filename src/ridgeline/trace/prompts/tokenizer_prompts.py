@@ -19,7 +19,7 @@ from ridgeline.trace.pacing.api import Send
 from ridgeline.trace.prompts import byte_model
 from ridgeline.trace.prompts.api import Layout
 from ridgeline.trace.prompts.corpus_text import corpus_text
-from ridgeline.trace.prompts.fragments import DEFAULT_BYTES, Fragments
+from ridgeline.trace.prompts.fragments import DEFAULT_BYTES, Fragments, Key
 from ridgeline.trace.prompts.segments import NONE
 from ridgeline.trace.prompts.source import Script, Scripts
 from ridgeline.trace.prompts.tokens import CODING, CorpusTokens, derive
@@ -128,6 +128,7 @@ class TokenizerPrompts:
         plan = script.plan(conversation)
         path = plan.path(turn)
         parts: list[bytes] = []
+        used: list[Key] = []
         marker = send.marker
         for node in path:
             segment = plan.segments[node]
@@ -136,9 +137,11 @@ class TokenizerPrompts:
                 parts.append(escaped(marker))
                 marker = ""
             ends = node == path[-1] and plan.endings[turn].tail > 0
-            session, name = script.session.id, (conversation, node, turn if ends else None)
-            found = self._fragments.find(session, name)
-            parts.append(found or self._fragments.keep(session, name, self._content(script, send, node, ends)))
+            key = (script.session.id, conversation, (node, turn if ends else None))
+            found = self._fragments.find(key)
+            parts.append(found or self._fragments.keep(key, self._content(script, send, node, ends)))
+            used.append(key)
+        self._fragments.settle(script.session.id, conversation, used)
         parts.append(b'"}],' + self._closing(send.max_tokens))
         return parts
 
