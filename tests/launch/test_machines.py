@@ -15,6 +15,7 @@ from tests.launch.test_supervisor import deployment, get, service
 from ridgeline.core.deployment import Item
 from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.launch.allocation import Place
+from ridgeline.launch.blame import Blame, blame
 from ridgeline.launch.machines import AgentMachine, ThisMachine
 from ridgeline.launch.supervisor import Supervisor
 
@@ -77,6 +78,9 @@ def test_services_die_with_their_agent_and_the_loss_is_a_death(far: AgentMachine
     assert until(lambda: process.poll() is not None)
     assert process.poll() == -9
     assert process.stop(0.1) == -9
+    sign = blame([(tmp_path / "log").read_text()])
+    assert sign is not None
+    assert (sign.blame, sign.layer) == (Blame.INFRASTRUCTURE, "node"), "another node may do better"
     assert until(lambda: not _alive(tag)), "the agent's services outlived it"
     with pytest.raises(EnvironmentFailed, match="the agent on node far ended"):
         far.lease(1)

@@ -16,6 +16,7 @@ from tests.sweep.test_run import FakeStart, cell, deploy, died
 
 from ridgeline.core.cell import Cell
 from ridgeline.core.deployment import Deployment, Service
+from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.core.point import Source
 from ridgeline.launch.blame import Blame
 from ridgeline.launch.slurm import Slurm
@@ -285,3 +286,13 @@ def test_a_torn_note_of_a_job_is_no_job(slurm_of, tmp_path: Path) -> None:
 def test_the_words_of_a_job_are_those_of_the_command_line() -> None:
     words = ["c.yaml", "--executor", "slurm", "--out=runs/x", "--json", "--pack", "--seed", "7"]
     assert local_command(words, "python") == ["python", "-m", "ridgeline.cli.main", "sweep", "c.yaml", "--seed", "7"]
+
+
+def test_an_engine_that_nothing_launches_is_refused_before_any_job(slurm_of) -> None:
+    def trt(c: Cell) -> tuple[Deployment, Source]:
+        return replace(deploy(c)[0], kind="trt"), Source.MEASURED
+
+    cluster = Cluster([cell(1)], trt)
+    with pytest.raises(EnvironmentFailed, match="`trt`"):
+        slurm_of(cluster)
+    assert cluster.submitted == []

@@ -40,6 +40,8 @@ SIGNS: tuple[Sign, ...] = (
           "the node's GPU is broken: drain the node and run elsewhere"),
     _sign(_I, "node", r"CUDA-capable device\(s\) is/are busy|all CUDA-capable devices are busy",
           "somebody else uses the GPUs: look for processes left behind"),
+    _sign(_I, "node", r"the agent on node \S+ (?:ended|does not answer)",
+          "the node was lost: look at it, drain it, run elsewhere"),
     _sign(_I, "node", r"No space left on device|Disk quota exceeded", "free space on the node and run again"),
     _sign(_I, "node", r"Address already in use|address in use", "a server was left behind on that port: `ss -ltnp`"),
     _sign(_I, "node", r"Free memory on device .* is less than desired GPU memory utilization",

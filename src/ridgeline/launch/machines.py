@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import select
+import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -195,9 +196,12 @@ class _Far:
 
     def poll(self) -> int | None:
         self._machine.hear()
-        if self._machine.gone:
-            return self._machine.ended.get(self._number, -9)
-        return self._machine.ended.get(self._number)
+        status = self._machine.ended.get(self._number)
+        if status is None and self._machine.gone:  # with its agent: the log says so, where causes are looked for
+            self._machine.ended[self._number] = status = -signal.SIGKILL
+            with contextlib.suppress(OSError), self.log.open("a") as log:
+                log.write(f"the agent on node {self._machine.name} ended, and with it this service\n")
+        return status
 
     def stop(self, grace_s: float) -> int | None:
         if self._machine.gone:

@@ -34,7 +34,7 @@ from ridgeline.sweep.events import Event, Kind
 from ridgeline.sweep.groups import grouped
 from ridgeline.sweep.live import LIVE, LiveState
 from ridgeline.sweep.packing import Bundle, Packed, packed, walltime_s
-from ridgeline.sweep.run import Planned, Summary, Sweep
+from ridgeline.sweep.run import Planned, Summary, Sweep, refuse_unknown_engines
 
 JOBS = "jobs"
 TRIES = 2  # of one cell in one start of the controller
@@ -74,9 +74,11 @@ class SlurmSweep:
 
     def run(self) -> Summary:
         """Submit, wait, gather. A cell longer than its walltime fails in the layer `scheduler`, with the arithmetic.
-        Raises EnvironmentFailed when Slurm cannot be reached; a KeyboardInterrupt cancels the jobs of this run and goes
-        on up."""
+
+        Raises EnvironmentFailed when Slurm cannot be reached, or (before any job) when nothing launches an engine; a
+        KeyboardInterrupt cancels the jobs of this run and goes on up."""
         self._planned = self.sweep.plan()
+        refuse_unknown_engines(self._planned)
         live = LiveState(self.folder.path / LIVE, [(item.title, item.run_key) for item in self._planned])
         live.begin()
         if warning := warning_of(self.slurm.tracking()):
