@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from ridgeline.core.cell import Cell
@@ -45,10 +45,11 @@ def _compared(
     before = _published(store, data, {point.line for point in mine.points})
     words = ["ridgeline", "compare", ",".join(dict.fromkeys(_runs(before))), candidate]
     command = shlex.join([*words, *(["--store", store] if store else [])])
-    overlay = _overlay(dashboard, mine) if dashboard else None
+    overlay = _overlay(dashboard, candidate, mine, store, data)
     if not before.points:
         what = "nothing is published of these lines yet: these are their first results"
-        return Performance("no baseline", what, unmatched=tuple(sorted({p.name for p in mine.points})), overlay=overlay)
+        alone = tuple(sorted({p.name for p in mine.points}))
+        return Performance("no baseline", what, unmatched=alone, overlay=overlay.address, serve=overlay.serve)
     answer = compare(before, mine)
     image = _picture(before.points, mine.points, out)
     return Performance(
@@ -58,7 +59,8 @@ def _compared(
         unmatched=tuple(item.name for item in answer.alone),
         picture=picture or image,
         command=command,
-        overlay=overlay,
+        overlay=overlay.address,
+        serve=overlay.serve,
     )
 
 
@@ -105,8 +107,9 @@ def _picture(before: Sequence[Point], after: Sequence[Point], out: Path | None) 
     if out is None:
         return None
     told = [(before, "published"), (after, "this change")]
+    several = len({point.series for points, _ in told for point in points}) > 1
     both = [
-        replace(point, id=f"{word}:{point.id}", series=f"{point.series}/{word}")
+        replace(point, id=f"{word}:{point.id}", series=f"{point.series}/{word}" if several else word)
         for points, word in told
         for point in points
     ]
@@ -118,7 +121,27 @@ def _picture(before: Sequence[Point], after: Sequence[Point], out: Path | None) 
     return str(write_text(out / PICTURE, text))
 
 
-def _overlay(dashboard: str, mine: Side) -> str:
-    run = next((str(facts["run"]) for facts in mine.about.values() if facts.get("run")), mine.name)
-    root = dashboard.rstrip("/")
-    return f"{root}/?{urlencode({'overlay': run}, quote_via=quote)}"
+class _Overlay(NamedTuple):
+    address: str | None
+    serve: str | None
+
+
+def _overlay(dashboard: str | None, candidate: str, mine: Side, store: str | None, data: Path | None) -> _Overlay:
+    """Where a dashboard shows the candidate laid over, and how one is started that has it: a run that the store holds
+    is known by its number there, a folder by the name that a dashboard gives to what it is told of."""
+    from ridgeline.cli.serve import _overlays
+    from ridgeline.cli.stores import open_store
+
+    runs = {str(facts["run"]) for facts in mine.about.values() if facts.get("run")}
+    with open_store(store, data) as opened:
+        held = sorted(runs & {str(row["id"]) for row in opened.runs()})
+    place = ["--store", store] if store else []
+    path = Path(candidate)
+    if not held and path.exists():
+        held = [run.id for shelf in _overlays([path]) for run in shelf.runs()]
+        place += ["--overlay", candidate]
+    if not held:
+        return _Overlay(None, None)
+    query = urlencode([("overlay", run) for run in held], quote_via=quote)
+    address = f"{dashboard.rstrip('/')}/?{query}" if dashboard else None
+    return _Overlay(address, shlex.join(["ridgeline", "serve", *place]))

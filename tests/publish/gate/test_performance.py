@@ -59,15 +59,40 @@ def test_the_comment_ends_with_the_comparison(pull: Repo, tmp_path: Path, capsys
     assert found["verdict"] == "worse" and [round(one["change"], 9) for one in found["matched"]] == [-0.5, -0.5]
     assert len(found["unmatched"]) == 2  # concurrency 4 and 8 stand alone
     assert found["command"].startswith("ridgeline compare ") and str(change) in found["command"]
-    assert found["overlay"].startswith("http://127.0.0.1:8000/?overlay=")
+    assert found["overlay"] == "http://127.0.0.1:8000/?overlay=change" and "--overlay" in found["serve"]
     picture = Path(found["picture"])
     assert picture == tmp_path / "out/frontier.svg" and picture.read_text().startswith("<svg")
-    assert "published" in picture.read_text() and "this change" in picture.read_text()
+    assert ">published<" in picture.read_text() and ">this change<" in picture.read_text()
     assert "### Against the published line: **worse**" in text and "-50.0%" in text
     assert f"[Open as an unofficial overlay](<{found['overlay']}>)" in text
 
+    # the address is answered by a dashboard that was started as told
+    assert overlaid(store[1], change, found["overlay"]) == (["change"], [])
+    assert main(["stage", str(change), *store]) == 0  # once the store has the run, its number there is asked for
+    found, _ = gate(
+        pull, tmp_path, "--candidate", str(change), *store, "--dashboard", "http://127.0.0.1:8000", capsys=capsys
+    )
+    assert "overlay=change" not in found["overlay"] and "--overlay" not in found["serve"]
+    assert overlaid(store[1], None, found["overlay"]) == (["change"], [])
+
     words = found["command"].split()[1:]
     assert main(words) == 0 and capsys.readouterr().out.startswith("worse")
+
+
+def overlaid(store: str, folder: Path | None, address: str) -> tuple[list[str], list[str]]:
+    """(names of the runs laid over, notices) of a dashboard's answer to an address."""
+    from urllib.parse import parse_qsl, urlsplit
+
+    from ridgeline.cli.serve import _overlays
+    from ridgeline.publish.web.chart import settle
+    from ridgeline.publish.web.data import Library
+    from ridgeline.publish.web.question import decode
+    from ridgeline.publish.web.stored import shelves_of
+
+    library = Library(shelves_of(store), _overlays([folder] if folder else []))
+    question, _ = decode(parse_qsl(urlsplit(address).query))
+    asked = settle(library, question)
+    return [name for _, name, _ in asked.overlays], [one for one in asked.notices if "lay over" in one]
 
 
 def test_first_results_have_no_baseline(pull: Repo, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,4 +110,4 @@ def test_a_picture_may_be_served_elsewhere(pull: Repo, tmp_path: Path, capsys: p
     found, text = gate(pull, tmp_path, "--candidate", change, *store, "--picture", address, capsys=capsys)
     assert f"(<{address}>)" in text and found["verdict"] == "same"
     _, text = gate(pull, tmp_path, "--candidate", change, *store, "--picture", "javascript:alert(1)", capsys=capsys)
-    assert "](<" not in text and "`javascript:alert(1)`" in text
+    assert "![" not in text and "`javascript:alert(1)`" in text

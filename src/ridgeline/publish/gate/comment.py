@@ -6,6 +6,7 @@ Short by intent: what runs in a line or two, one table of what is to be mended w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
 from urllib.parse import quote, urlsplit
 
 from ridgeline.core.where import Where
@@ -167,7 +168,7 @@ def _performance(performance: Performance) -> str:
     if performance.picture and _is_address(performance.picture):
         lines += ["", f"![The frontier before and after](<{performance.picture}>)"]
     elif performance.picture:
-        lines += ["", f"Picture: {code(performance.picture)}"]
+        lines += ["", f"Picture: {code(PurePath(performance.picture).name)}, beside the verdict"]
     if performance.matched:
         lines += ["", "| cell | before | after | change | verdict |", "|---|---|---|---|---|"]
         for one in performance.matched[:MOST_CELLS]:
@@ -180,7 +181,10 @@ def _performance(performance: Performance) -> str:
     if performance.command:
         lines += ["", f"Reproduce: {code(performance.command, 400)}"]
     if performance.overlay and _is_address(performance.overlay):
-        lines += ["", f"[Open as an unofficial overlay](<{performance.overlay}>)"]
+        by = f", on a dashboard started by {code(performance.serve, 400)}" if performance.serve else ""
+        lines += ["", f"[Open as an unofficial overlay](<{performance.overlay}>){by}"]
+    elif performance.serve:
+        lines += ["", f"As an unofficial overlay on a dashboard: {code(performance.serve, 400)}"]
     return "\n".join(lines)
 
 

@@ -23,7 +23,8 @@ class Matched(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Performance:
     """`verdict`: better, same, worse, mixed or unclear. `picture`: where the frontier's picture lies (a path or an
-    address). `command` reproduces the comparison; `overlay` opens the run over the published line on a dashboard."""
+    address). `command` reproduces the comparison; `overlay` opens the run over the published line on a dashboard, and
+    `serve` starts one that has it."""
 
     verdict: str
     sentence: str
@@ -32,6 +33,7 @@ class Performance:
     picture: str | None = None
     command: str | None = None
     overlay: str | None = None
+    serve: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -42,4 +44,5 @@ class Performance:
             "picture": self.picture,
             "command": self.command,
             "overlay": self.overlay,
+            "serve": self.serve,
         }
