@@ -30,6 +30,11 @@ $(VENV)/dev.stamp: requirements/dev.txt pyproject.toml | $(VENV)/uv.stamp
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@touch $@ $(VENV)/base.stamp
 
+$(VENV)/fuzz.stamp: requirements/fuzz.txt | $(VENV)/dev.stamp
+	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/fuzz.txt \
+	  || echo "atheris cannot be had here: the coverage-guided half is skipped" >&2
+	@touch $@
+
 demo: $(VENV)/base.stamp ## the main job on the embedded engine; ends with a report to open
 	@$(RUN) sweep benchmarks/quickstart.yaml
 
@@ -51,7 +56,7 @@ integration: $(VENV)/dev.stamp ## tests against real parts
 bench: $(VENV)/dev.stamp ## our own performance measurements
 	@for f in bench/*.py; do echo "== $$f"; $(BIN)/python $$f || exit 1; done
 
-fuzz: $(VENV)/dev.stamp ## ten minutes of fuzzing
+fuzz: $(VENV)/dev.stamp $(VENV)/fuzz.stamp ## ten minutes of fuzzing
 	@$(BIN)/python -m pytest -q -m fuzz
 
 docs: $(VENV)/dev.stamp ## write the generated reference pages again
@@ -61,7 +66,7 @@ serve: $(VENV)/base.stamp ## the dashboard over the runs in runs/
 	@mkdir -p runs; $(RUN) serve
 
 lock: $(VENV)/uv.stamp ## pin the requirements again
-	@for f in uv base dev; do $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 requirements/$$f.in -o requirements/$$f.txt; done
+	@for f in uv base dev fuzz; do $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 requirements/$$f.in -o requirements/$$f.txt; done
 
 clean: ## remove the environment and caches
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
