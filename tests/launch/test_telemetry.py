@@ -96,14 +96,17 @@ def test_the_stored_table_says_the_same_whichever_tool_wrote_it() -> None:
     assert table(read_samples(NVIDIA)).splitlines()[2].split(",")[2] == "", "missing, not zero"
 
 
-def test_a_recording_is_cut_by_marks_and_keeps_its_header(tmp_path: Path) -> None:
+def test_a_recording_is_cut_by_marks_and_keeps_its_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "gpu.csv"
     assert (mark(log), since(log, 0)) == (0, "")
     lines = NVIDIA.splitlines(keepends=True)
     log.write_text("".join(lines[:2]))
     at = mark(log)
     log.write_text(NVIDIA)
+    monkeypatch.setattr("ridgeline.launch.telemetry.BEFORE_BYTES", 1)
     assert [sample.gpu for sample in read_samples(since(log, at))] == ["1", "0"]
+    monkeypatch.setattr("ridgeline.launch.telemetry.BEFORE_BYTES", 10_000)
+    assert [sample.gpu for sample in read_samples(since(log, at))] == ["0", "1", "0"], "and what was just before"
     assert len(read_samples(since(log, 0))) == 3
 
 

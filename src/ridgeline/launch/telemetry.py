@@ -19,6 +19,7 @@ from pathlib import Path
 SAMPLE_MS = 500
 ASK_S = 10.0
 BUSY_PERCENT = 5.0
+BEFORE_BYTES = 8192  # of a recording that are kept from before a mark: energy needs a sample before its window
 
 _THROTTLES = {
     "sw_power_cap": "power cap",
@@ -108,12 +109,14 @@ def mark(log: Path) -> int:
 
 
 def since(log: Path, begin: int) -> str:
-    """What was recorded from a mark on, with everything that looks like a header before it."""
+    """What was recorded from a mark on, and a few samples of before, with the header."""
     if not log.exists():
         return ""
     data = log.read_bytes()
     heads = [line for line in data[:begin].split(b"\n")[:20] if line[:1].isalpha()] if begin else []
-    return b"".join(line + b"\n" for line in heads).decode("utf-8", "replace") + data[begin:].decode("utf-8", "replace")
+    first = max(0, begin - BEFORE_BYTES)
+    cut = data.find(b"\n", first) + 1 if first else 0  # a whole line
+    return b"\n".join([*heads, data[cut:]]).decode("utf-8", "replace")
 
 
 def read_samples(text: str) -> tuple[Sample, ...]:
