@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,21 +18,22 @@ if TYPE_CHECKING:
     from ridgeline.sweep.run import Chooser, Sweep
 
 
+LEAST_PREDICTED_S = 300  # a short window of few lanes has too few answers to place a cell by
+
+
 def chooser(sweep: Sweep, budget: str | None) -> Chooser:
     """Predict every cell, then pick the next one from what was measured. Raises InputError for a budget that is not
     understood."""
     from ridgeline.sweep.adaptive import AdaptiveOrder, parse_budget, unlimited
     from ridgeline.sweep.predict import predict_all
+    from ridgeline.sweep.workload import Workload
 
     limit: Budget = parse_budget(budget) if budget else unlimited()
 
     def choose(planned, stored, fits, said):  # type: ignore[no-untyped-def]  # a Chooser
         cells = list({item.cell.name: item.cell for item in planned if not item.task}.values())
-        predictions = predict_all(cells, sweep.settings, sweep.workload)
-        for prediction in predictions:
-            if prediction.point is None:
-                at = next(at for at, item in enumerate(planned, 1) if item.cell.name == prediction.cell.name)
-                said(at, f"left out, it cannot be predicted: {prediction.refusal}")
+        longer = replace(sweep.settings, duration_s=max(LEAST_PREDICTED_S, sweep.settings.duration_s))
+        predictions = predict_all(cells, longer, Workload(longer, sweep.workload.trace))
         return AdaptiveOrder(
             planned, predictions, limit, lambda at: sweep.expected(planned[at - 1]), stored, fits=fits, said=said
         )
@@ -52,8 +54,6 @@ def evaluation(
 ) -> Evaluation:
     """What is scored: the cells that match `pattern`, or those that InferenceX's policy marks, or else the highest
     concurrency of each line."""
-    from dataclasses import replace
-
     from ridgeline.publish.gate.policy import inferencex_policy
     from ridgeline.sweep.evaluation import Task
     from ridgeline.sweep.evaluation.scored import Evaluation

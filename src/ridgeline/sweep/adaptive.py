@@ -153,10 +153,13 @@ class AdaptiveOrder:
                 continue
             prediction = by_name.get(item.cell.name)
             if prediction is None or prediction.point is None:
+                self.said(at, f"left out, it cannot be predicted: {prediction.refusal if prediction else 'unknown'}")
                 continue
             times = self.times(at)
             candidate = candidate_of(item.cell, prediction.point, times.start_s, times.cell_s)
-            if candidate is not None:
+            if candidate is None:
+                self.said(at, "left out, too few answers were predicted to place it")
+            else:
                 members[series_of(item.cell)].append((at, candidate))
         whole = {name: _all_hours([candidate for _, candidate in own]) for name, own in members.items()}
         total = sum(whole.values()) or 1.0
