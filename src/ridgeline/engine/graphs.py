@@ -106,10 +106,11 @@ def ladder(
         chosen = default_sizes(limit, max_num_batched_tokens, dense=dense)
     if sequence_parallel > 1:
         chosen = [size for size in chosen if size % sequence_parallel == 0]
-    if top is not None and sizes is not None and chosen[-1] != min(top, max_num_batched_tokens):
+    largest = chosen[-1] if chosen else 0  # sequence parallelism may leave none
+    if top is not None and sizes is not None and largest != min(top, max_num_batched_tokens):
         raise ValueError(
             f"customized max_cudagraph_capture_size(={top}) should be consistent with the max value of "
-            f"cudagraph_capture_sizes(={chosen[-1]})"
+            f"cudagraph_capture_sizes(={largest})"
         )
     configured = tuple(chosen)
     decode, mixed = MODES[mode]
@@ -130,7 +131,7 @@ def _rounded(sizes: Sequence[int], query: int, sequence_parallel: int) -> list[i
     multiple = max(query, sequence_parallel)
     if multiple % query or multiple % sequence_parallel:
         raise ValueError(f"sizes cannot be multiples of {query} and of {sequence_parallel}")
-    highest = sizes[-1]
+    highest = sizes[-1] if sizes else 0
     rounded = sorted({up for size in sizes if (up := -(-size // multiple) * multiple) <= highest})
     if rounded:
         return rounded

@@ -104,5 +104,15 @@ def test_unknown_without_what_was_observed(name: str) -> None:
     assert verdict(bare, "M3") is (Verdict.PASS if fixed else Verdict.UNKNOWN)
 
 
+def test_what_is_promised_can_be_proved() -> None:
+    """Every expectation that a check leaves has a name that the proof after a run knows."""
+    from ridgeline.sweep.proof.verdict import CODES
+
+    left = {e.name for name in SOUND for e in report(sound(name)).expectations}
+    logged = {"full_graph_sizes", "tuning_dispatch_rules", "tuning_combine_rules"}
+    strange = {name for name in left - logged - CODES.keys() if not name.startswith("acceptance_rate_position_")}
+    assert not strange and {"external_hit", "kv_tokens", "acceptance_length", "moe_backend"} <= left
+
+
 def test_there_are_at_least_twenty() -> None:
     assert len(SOUND) >= 20
