@@ -327,6 +327,18 @@ def test_requests_leave_no_garbage_for_the_collector() -> None:
     assert collected - few < 300, "a hundred requests more, and a few objects each for the server that runs beside them"
 
 
+def test_a_step_of_the_wall_clock_moves_no_latency(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set back by an hour at every look: it names the run's origin once, and measures nothing."""
+    wall = iter(range(10**18, 0, -3600 * 10**9))
+    monkeypatch.setattr("time.time_ns", lambda: next(wall))
+    result, _ = drive(lambda request: stream(3, first_s=0.01, gap_s=0.005), ClosedLoop(2, 3))
+    origin = result.settings["origin_unix_ns"]
+    assert 10**18 - 10**9 < origin <= 10**18, "one look"
+    for record in result.records:
+        stamps = (record.scheduled_ns, record.sent_ns, record.first_token_ns, record.last_token_ns, record.end_ns)
+        assert list(stamps) == sorted(stamps) and 0.005 * 10**9 < stamps[4] - stamps[1] < 5 * 10**9
+
+
 def test_under_speed_all_times_are_simulated() -> None:
     clock = ScaledClock.start(50)
     pacer = ClosedLoop(1, 2, delay_ns=1000 * MS)
