@@ -220,6 +220,8 @@ def doctor(
     width = max(len(one.about) for one in found)
     for one in found:
         sys.stdout.write(f"{marks[one.well]:<3} {one.about:<{width}}  {one.said}\n")
+        if one.well is not True and one.next:
+            sys.stdout.write(f"{'':<{width + 4}}  -> {one.next}\n")
     sys.stdout.write("ready to merge with reuse\n" if well else f"next: {following}\n")
     return 0 if well else 1
 

@@ -383,6 +383,21 @@ def test_the_changelog_is_looked_at_from_commits(diverged: Repo, tmp_path: Path)
     assert said["changelog"].well is False and "prepare-merge --pr 77" in (said["changelog"].next or "")
 
 
+def test_gaps_of_a_sign_off_are_named(tmp_path: Path) -> None:
+    from ridgeline.publish.gate.comment import sign_off_comment
+    from ridgeline.publish.gate.signoff import Answer, SignOff, State
+
+    rows = (
+        Answer(2, "Evaluations", State.NO, "a | b"),
+        Answer(3, "Recipe", State.HUMAN, "x"),
+        Answer(4, "Reuse", State.YES, ""),
+    )
+    found = with_run()
+    found.comment(comment_json(sign_off_comment(SignOff(HEAD, "boss", rows)), author="github-actions[bot]"))
+    said = {one.about: one for one in doctor.examine(77, github(found, tmp_path), policy(), NOW)}["sign-off"]
+    assert said.well is False and "2. Evaluations (no); 3. Recipe (human)" in said.said and "Reuse" not in said.said
+
+
 # As commands
 
 

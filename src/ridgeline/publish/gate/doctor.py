@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from ridgeline.publish.changelog.contract import strict
 from ridgeline.publish.changelog.links import Links
 from ridgeline.publish.changelog.merging import canonicalize, resolve
 from ridgeline.publish.changelog.repository import Repository
-from ridgeline.publish.forge.event import PullRequest
+from ridgeline.publish.forge.event import Comment, PullRequest
 from ridgeline.publish.forge.github import GitHub, WorkflowRun
 from ridgeline.publish.gate import signoff
 from ridgeline.publish.gate.decision import sweep_labels
@@ -20,6 +21,7 @@ from ridgeline.publish.reuse import merge
 from ridgeline.publish.reuse.source import choose_for_reuse, label_faults
 from ridgeline.publish.reuse.words import authorisation
 
+_GAP = re.compile(r"^\| (\d{1,2}) \| ([^|\n]{1,200}) \| \*\*(no|human)\*\* \|", re.MULTILINE)  # a row of the sign-off
 SOON = datetime.timedelta(days=3)
 
 
@@ -122,9 +124,15 @@ def _source(
         yield Diagnosis("evaluations", False, f"run {run.id} has no evaluation results", "sweep again with `all-evals`")
 
 
-def _sign_off(pull: PullRequest, comments: Sequence[object], policy: GatePolicy, bot: str) -> Iterator[Diagnosis]:
-    if signoff.status(comments, pull.head_sha, bot) == "success":  # type: ignore[arg-type]
+def _sign_off(pull: PullRequest, comments: Sequence[Comment], policy: GatePolicy, bot: str) -> Iterator[Diagnosis]:
+    if signoff.status(comments, pull.head_sha, bot) == "success":
         yield Diagnosis("sign-off", True, f"passed for {pull.head_sha[:12]}")
+        return
+    mine = signoff.of_head(comments, pull.head_sha, bot)
+    gaps = _GAP.findall(mine.body) if mine else []
+    if gaps:
+        said = "; ".join(f"{number}. {question} ({state})" for number, question, state in gaps)
+        yield Diagnosis("sign-off", False, f"open for {pull.head_sha[:12]}: {said}", "settle these, and sign again")
         return
     said = f"none that passes for {pull.head_sha[:12]}; a new commit needs a new one"
     yield Diagnosis("sign-off", False, said, f"a code owner comments the template, `{policy.sign_off.phrase}`")

@@ -124,10 +124,15 @@ def asked(comments: Iterable[Comment], policy: GatePolicy) -> Comment | None:
     )
 
 
+def of_head(comments: Iterable[Comment], head: str, bot: str) -> Comment | None:
+    """The newest comment of `bot` with the marker of this head."""
+    return next((one for one in newest_first(comments) if one.author == bot and marker(head) in one.body), None)
+
+
 def status(comments: Iterable[Comment], head: str, bot: str) -> str:
     """The commit status: `success` only if the newest comment of `bot` with the marker of this head says **PASS**."""
-    mine = [one for one in newest_first(comments) if one.author == bot and marker(head) in one.body]
-    return "success" if mine and "**PASS**" in mine[0].body else "failure"
+    mine = of_head(comments, head, bot)
+    return "success" if mine and "**PASS**" in mine.body else "failure"
 
 
 _Answer = tuple[State, str]
