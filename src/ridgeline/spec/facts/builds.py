@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -84,17 +83,24 @@ def dump_from(data: Mapping[str, Any], file: str) -> Dump:
 
 
 def text_of(data: Mapping[str, Any]) -> str:
-    """A dump's JSON as it is stored: an option a line, names side by side."""
-    parts = []
+    """A dump's JSON as it is stored: names side by side, broken between them only."""
+    lines: list[str] = []
     for key, value in sorted(data.items()):
+        head, tail, pieces = "", "", [json.dumps(value)]
         if isinstance(value, Mapping):
-            inner = ",\n".join(f"  {json.dumps(name)}: {json.dumps(item)}" for name, item in sorted(value.items()))
-            parts.append(f" {json.dumps(key)}: {{\n{inner}\n }}" if value else f" {json.dumps(key)}: {{}}")
-        else:
-            whole = f" {json.dumps(key)}: {json.dumps(value)}"
-            lines = textwrap.wrap(whole, 119, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-            parts.append("\n".join(lines))
-    return "{\n" + ",\n".join(parts) + "\n}\n"
+            head, tail = "{", "}"
+            pieces = [f"{json.dumps(name)}: {json.dumps(item)}" for name, item in sorted(value.items())]
+        elif isinstance(value, list):
+            head, tail, pieces = "[", "]", [json.dumps(item) for item in value]
+        line = f" {json.dumps(key)}: {head}"
+        for index, piece in enumerate(pieces):
+            word = piece + ("," if index < len(pieces) - 1 else tail)
+            if len(line) + len(word) > 118 and line.strip():
+                lines.append(line.rstrip())
+                line = "  "
+            line += f"{word} "
+        lines.append((line.rstrip() if pieces else line + tail) + ",")
+    return "{\n" + "\n".join(lines).removesuffix(",") + "\n}\n"
 
 
 def _choices(item: Any) -> tuple[str, ...] | None:
