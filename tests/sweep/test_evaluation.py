@@ -210,6 +210,10 @@ def test_a_point_carries_what_its_cell_scored(sweep_of) -> None:  # noqa: F811
     assert {"meta_env.json", "evaluation.json", "deployment.json", "lm-eval.log"} <= {p.name for p in place.iterdir()}
     told = [event.text for event in events if event.kind == "done" and event.point is None]
     assert told == ["gsm8k 0.920 +- 0.006, bar 0.9: passed"]
+    assert [event.text for event in events if event.kind == "chosen"] == [
+        "gsm8k is scored; what differs from the timed engine: "
+        "engine: --tp 1 -> not given; engine: --real not given -> given"
+    ]
 
 
 def test_the_same_engine_serves_both_where_nothing_differs(sweep_of) -> None:  # noqa: F811

@@ -34,7 +34,7 @@ from ridgeline.results.runfolder import RunFolder
 from ridgeline.sweep.attempt import Attempt, AttemptFailed, EngineStart
 from ridgeline.sweep.containers import wrap_in
 from ridgeline.sweep.deploy import expected_of_model, same_source
-from ridgeline.sweep.evaluation import Status
+from ridgeline.sweep.evaluation import Status, changes
 from ridgeline.sweep.evaluation.scored import Evaluation, attach, is_scored, refuse_without_program, score
 from ridgeline.sweep.events import Event, Kind, Listener, silence
 from ridgeline.sweep.gpus import gpu_record
@@ -379,6 +379,8 @@ class _Run:
         assert evaluation is not None, "a task is planned by an evaluation"
         engine.on_step = lambda kind, text: self._tell(kind, index, text=text)
         timed, _ = self.sweep.deploy(item.cell)
+        differs = "; ".join(changes(timed, item.deployment)) or "nothing"
+        self._tell("chosen", index, text=f"{item.task} is scored; what differs from the timed engine: {differs}")
         told = engine.answer(
             item.task,
             lambda url: score(
