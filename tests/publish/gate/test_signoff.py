@@ -208,6 +208,11 @@ def test_3_any_recipe_is_read(text: str) -> None:
     assert compare([Server("a", "H200", ARGV)], text).equal is not True
 
 
+def test_3_a_hostile_recipe_ends_soon() -> None:
+    for text in ("vllm serve x " * 30_000, "vllm serve '" * 30_000, "vllm serve m \\\n" * 30_000, "\\\n" * 200_000):
+        assert compare([Server("a", "H200", ARGV)], text).equal is None
+
+
 def test_4_authorised_reuse() -> None:
     assert answer(4, facts())[0] is State.HUMAN
     assert answer(4, facts(comments=[]))[0] is State.NO

@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from ridgeline.core.deployment import Item
 from ridgeline.engine.argv import flags_of, last
 from ridgeline.plan.shell.recover import part_of
 
-LONGEST = 400_000  # characters of a recipe that are looked at
+LONGEST, LINE, MOST = 400_000, 8_000, 50  # characters of a recipe and of a command, and commands, that are looked at
 _START = re.compile(r"(?:vllm serve|sglang serve|trtllm-serve|atom serve|python3? -m (?:vllm|sglang|atom)\.[\w.]+)\b")
 _MODEL = ("model", "model-path", "served-model-name")
 # Argument -> the flags that say it, and what holds when none does.
@@ -73,8 +74,9 @@ def commands(text: str) -> list[list[str]]:
     """The server commands of a page or a script, words as a shell would give them."""
     joined = re.sub(r"\\\r?\n\s*", " ", text[:LONGEST])
     found = []
-    for match in _START.finditer(joined):
-        line = joined[match.start() :].split("\n", 1)[0].rstrip("`")
+    for match in islice(_START.finditer(joined), MOST):
+        stop = joined.find("\n", match.start())
+        line = joined[match.start() : stop if stop >= 0 else None][:LINE].rstrip("`")
         try:
             words = shlex.split(line, comments=True)
         except ValueError:  # an open quote: prose, or a command over several lines that cannot be read
