@@ -25,6 +25,7 @@ from ridgeline.core.deployment import Item
 from ridgeline.core.finding import Verdict
 from ridgeline.core.topology import Topology
 from ridgeline.plan.checks.subject import Subject
+from ridgeline.spec.facts.builds import load_dumps
 
 DP8, DP4 = Topology(8, ep=8, dp_attn=True), Topology(4, ep=4, dp_attn=True)
 ROUTER = [
@@ -148,6 +149,38 @@ def test_each_fault_is_caught_by_its_rule(name: str) -> None:
 def test_there_are_at_least_twenty() -> None:
     assert len(FAULTS) >= 20
     assert len({rule for rule, _, _ in FAULTS.values()}) >= 20
+
+
+def test_what_the_build_does_not_take_or_print() -> None:
+    """A value outside the choices, a metric that is absent, a connector that is not there: by the build's own dump."""
+    flags = {"kv-cache-dtype": "fp4", "attention-backend": "MADE_UP"}
+    subject = make(DP8, flags=flags)
+    options = {**(dump_of(subject).options or {}), "--kv-cache-dtype": ("auto", "fp8")}
+    dump = dump_of(subject, options=options, attention_backends=("ROCM_AITER_MLA",), metrics=frozenset({"vllm:other"}))
+    told = replace(subject, known=replace(subject.known, dumps=(dump,)))
+    assert {item.message.partition(" cannot")[0] for item in findings(told, "P2")} == {
+        "--kv-cache-dtype",
+        "--attention-backend",
+    }
+    assert verdict(told, "P2") is verdict(told, "P5") is Verdict.FAIL
+    config = {"kv-transfer-config": {"kv_connector": "LMCacheConnectorV9"}}
+    odd = make(DP8, flags=config, arm={"kv_offloading": "dram"})
+    assert verdict(odd, "O3") is Verdict.UNKNOWN
+    known_ = replace(odd.known, dumps=(dump_of(odd, connectors=frozenset({"LMCacheMPConnector"})),))
+    assert verdict(replace(odd, known=known_), "O3") is Verdict.FAIL
+
+
+def test_variables_that_only_nightlies_read() -> None:
+    """Names like those that public recipes export for nightlies: the release's own list does not have them."""
+    names = (
+        "VLLM_DSV4_MEGA_FP8_COMBINE", "VLLM_RPC_TIMEOUT", "VLLM_ENABLE_K3_LATENT_MOE_TAIL_FUSION",
+        "VLLM_USE_DIRECT_DCP_A2A", "VLLM_ROCM_AITER_MLA_ASM_PADDING", "VLLM_ROCM_USE_AITER_MOE_SITUV2_A8W4",
+    )  # fmt: skip
+    env = {**dict.fromkeys(names, "1"), "VLLM_ROCM_USE_AITER": "1", "VLLM_SERVER_DEV_MODE": "1"}
+    found = findings(make(DP8, env=env, dumps=load_dumps()), "P6")
+    assert {item.verdict for item in found} == {Verdict.WARN}
+    assert [name for name in sorted(names) if not any(f"know {name}:" in item.message for item in found)] == []
+    assert len(found) == len(names)
 
 
 def test_a_router_that_is_named_but_not_started() -> None:
