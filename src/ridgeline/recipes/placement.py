@@ -19,7 +19,6 @@ from ridgeline.core.cell import Cell
 from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.topology import Pool, Topology
 
-
 MANY = 1 << 20  # GPUs of one node, where only their number matters
 
 
