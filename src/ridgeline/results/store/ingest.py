@@ -90,20 +90,8 @@ def _run(connection: Connection, run: ImportedRun, channel: str) -> tuple[int, b
     if known is not None:
         return int(known), False
     number, at = next_no(connection, t.runs), now()
-    connection.execute(
-        insert(t.runs),
-        {
-            "no": number,
-            "id": run.id,
-            "origin": run.origin,
-            "key": run.key,
-            "name": run.name,
-            "started_at": run.started_at,
-            "url": run.url,
-            "header": _json(run.header),
-            "first_imported_at": at,
-        },
-    )
+    row = _some(run, ("id", "origin", "key", "name", "started_at", "url"))
+    connection.execute(insert(t.runs), {"no": number, "header": _json(run.header), "first_imported_at": at, **row})
     receipt = {"no": next_no(connection, t.receipts), "run": number, "channel": channel, "at": at}
     receipt |= {"who": "", "note": "imported"}
     connection.execute(insert(t.receipts), receipt)
@@ -197,36 +185,16 @@ def _covers(known: Mapping[str, Any], told: Mapping[str, Any]) -> bool:
 def _row(
     item: ImportedPoint, no: int, run: int, import_no: int, id: str, revision: int, mark: str, body: str
 ) -> dict[str, Any]:
-    point = item.point
-    facts = point.facts
+    point, facts = item.point, item.point.facts
+    wanted = ("run_key", "attempt", "cell_fingerprint", "name", "line", "series", "concurrency", "gpus", "measured_at")
     return {
-        "no": no,
-        "run": run,
-        "import_no": import_no,
-        "id": id,
-        "revision": revision,
-        "run_key": point.run_key,
-        "repeat": item.repeat,
-        "attempt": point.attempt,
-        "cell_fingerprint": point.cell_fingerprint,
-        "name": point.name,
-        "line": point.line,
-        "series": point.series,
-        "source": str(point.source),
-        "concurrency": point.concurrency,
-        "gpus": point.gpus,
-        "validity": str(point.validity),
-        "model": facts.get("model_prefix") or facts.get("model"),
-        "scenario": facts.get("scenario_name"),
-        "hardware": facts.get("hardware"),
-        "framework": facts.get("framework"),
-        "precision": facts.get("precision"),
-        "measured_at": point.measured_at,
-        "derived_by": __version__,
-        "derived_at": now(),
-        "digest": mark,
-        "body": body,
-    }
+        "no": no, "run": run, "import_no": import_no, "id": id, "revision": revision, "repeat": item.repeat,
+        "digest": mark, "body": body, "derived_by": __version__, "derived_at": now(),
+        "source": str(point.source), "validity": str(point.validity),
+        "model": facts.get("model_prefix") or facts.get("model"), "scenario": facts.get("scenario_name"),
+        **{name: facts.get(name) for name in ("hardware", "framework", "precision")},
+        **_some(point, wanted),
+    }  # fmt: skip
 
 
 def _provenance(item: ImportedPoint, no: int) -> Iterable[dict[str, Any]]:
@@ -250,23 +218,20 @@ def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def _failures(connection: Connection, run: ImportedRun, number: int) -> Counts:
     f = t.failures.c
     known = set(connection.execute(select(f.run_key, f.attempt).where(f.run == number)))
+    wanted = ("run_key", "attempt", "name", "line", "concurrency", "layer")
     rows = [
-        {
-            "run": number,
-            "run_key": item.run_key,
-            "attempt": item.attempt,
-            "name": item.name,
-            "line": item.line,
-            "concurrency": item.concurrency,
-            "layer": item.layer,
-            "body": _json(item),
-        }
+        {"run": number, "body": _json(item), **_some(item, wanted)}
         for item in run.failures
         if (item.run_key, item.attempt) not in known
     ]
     if rows:
         connection.execute(insert(t.failures), rows)
     return Counts(failures=len(rows))
+
+
+def _some(item: object, names: Iterable[str]) -> dict[str, Any]:
+    """Fields that a table has under the same names."""
+    return {name: getattr(item, name) for name in names}
 
 
 def _evaluations(connection: Connection, run: ImportedRun, number: int) -> Counts:
@@ -280,23 +245,8 @@ def _evaluations(connection: Connection, run: ImportedRun, number: int) -> Count
         revision, before = known.get(item.key, (0, ""))
         if before == mark:
             continue
-        rows.append(
-            {
-                "run": number,
-                "key": item.key,
-                "revision": revision + 1,
-                "task": item.task,
-                "metric": item.metric,
-                "score": item.score,
-                "stderr": item.stderr,
-                "n": item.n,
-                "line": item.line,
-                "concurrency": item.concurrency,
-                "measured_at": item.measured_at,
-                "body": body,
-                "digest": mark,
-            }
-        )
+        wanted = ("key", "task", "metric", "score", "stderr", "n", "line", "concurrency", "measured_at")
+        rows.append({"run": number, "revision": revision + 1, "body": body, "digest": mark, **_some(item, wanted)})
     if rows:
         connection.execute(insert(t.evaluations), rows)
     return Counts(evaluations=len(rows))
@@ -311,19 +261,9 @@ def _changelog(connection: Connection, run: ImportedRun, number: int) -> Counts:
         if mark in known:
             continue
         known.add(mark)
-        rows.append(
-            {
-                "run": number,
-                "digest": mark,
-                "base_ref": item.base_ref,
-                "head_ref": item.head_ref,
-                "config_keys": _json(list(item.config_keys)),
-                "description": item.description,
-                "link": item.link,
-                "date": item.date,
-                "append_only": int(item.append_only),
-            }
-        )
+        row = _some(item, ("base_ref", "head_ref", "description", "link", "date"))
+        row |= {"config_keys": _json(list(item.config_keys)), "append_only": int(item.append_only)}
+        rows.append({"run": number, "digest": mark, **row})
     if rows:
         connection.execute(insert(t.changelog), rows)
     return Counts(changelog=len(rows))
