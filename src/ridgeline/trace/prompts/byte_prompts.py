@@ -148,7 +148,7 @@ class BytePrompts:
                 key = (session, conversation, node)
                 parts.append(find(key) or keep(key, self._message(script, conversation, node)))
             used.append(key)
-        self._fragments.settle(session, conversation, used)
+        self._fragments.settle(session, conversation, used if plan.goes_on(turn) else ())
         ending = plan.endings[turn]
         if ending.tail:
             parts.append(script.tail(conversation, turn).tobytes())

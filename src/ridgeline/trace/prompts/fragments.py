@@ -45,7 +45,7 @@ class Fragments:
         return left
 
     def settle(self, session: str, conversation: int, used: Iterable[Key]) -> None:
-        """A prompt of the conversation consisted of `used`."""
+        """A prompt of the conversation consisted of `used`; nothing, when it was the last one."""
         if self._holders[session] == 1 and (keys := self._of.get(session, {}).get(conversation)):
             self._forget(keys.difference(used))
 

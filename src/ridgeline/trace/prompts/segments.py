@@ -45,6 +45,10 @@ class Plan(NamedTuple):
     segments: tuple[Segment, ...]
     endings: tuple[Ending, ...]
 
+    def goes_on(self, turn: int) -> bool:
+        """Whether another turn follows."""
+        return turn + 1 < len(self.endings)
+
     def path(self, turn: int) -> list[int]:
         """Segments of a turn's prompt, in order."""
         found = []

@@ -121,7 +121,7 @@ class TokenPrompts:
                 found = self._fragments.find(key)
                 parts.append(found or self._fragments.keep(key, self._run(script, conversation, node)))
                 used.append(key)
-        self._fragments.settle(script.session.id, conversation, used)
+        self._fragments.settle(script.session.id, conversation, used if plan.goes_on(turn) else ())
         if plan.endings[turn].tail:
             parts.append(_text(script.tail(conversation, turn)))
         return parts

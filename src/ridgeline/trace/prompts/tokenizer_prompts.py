@@ -141,7 +141,7 @@ class TokenizerPrompts:
             found = self._fragments.find(key)
             parts.append(found or self._fragments.keep(key, self._content(script, send, node, ends)))
             used.append(key)
-        self._fragments.settle(script.session.id, conversation, used)
+        self._fragments.settle(script.session.id, conversation, used if plan.goes_on(turn) else ())
         parts.append(b'"}],' + self._closing(send.max_tokens))
         return parts
 
