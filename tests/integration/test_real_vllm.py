@@ -177,7 +177,7 @@ def test_promises_are_proved_by_the_real_log_metrics_and_answers(run: tuple[RunF
         (kv, *_) = outcomes["kv_tokens"]["evidence"]
         assert kv["value"] == KV_TOKENS
         assert kv["where"]["file"] == "engine.log"
-        assert kv["parser"] == "vllm/1"
+        assert kv["parser"] == "vllm/2"
         log = (folder.cell_folder(point.run_key) / "logs" / "engine.log").read_bytes()
         assert b"KV cache size: 131,072 tokens" in log[kv["offset"] :].split(b"\n")[0]
         evidence = {piece["name"]: piece["value"] for piece in stored(folder, point.run_key, "evidence")}

@@ -1,4 +1,4 @@
-"""Logs become evidence: the real vLLM log of a CPU start, and lines of our own for what needs a GPU."""
+"""Logs become evidence: real vLLM logs of a start on a CPU and of one on an H200, and lines of our own for the rest."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ridgeline.core.finding import Evidence
 from ridgeline.launch.engines import ENGINES, engine_kind, read_log, router
 
 REAL = Path(__file__).with_name("vllm-0.32.0-cpu-dp2.log")
+GPU = Path(__file__).with_name("vllm-0.24.0-h200.log")
 
 
 def read(text: str, tmp_path: Path, kind: str = "vllm") -> list[Evidence]:
@@ -40,9 +41,22 @@ def test_a_real_log_of_vllm_is_understood() -> None:
     assert "Enforce eager set" in str(values(found, "graphs_skipped")[0])
 
 
-def test_shapes_marked_as_seen_are_in_the_real_log() -> None:
-    seen = {shape.claim for shape in engine_kind("vllm").shapes if shape.seen} - {"prefix_hit_percent"}
-    found = {piece.name for piece in read_log(REAL, engine_kind("vllm").shapes, "vllm/1")}
+def test_a_real_log_of_a_gpu_is_understood() -> None:
+    engine = engine_kind("vllm")
+    found = read_log(GPU, engine.shapes, engine.parser)
+    assert values(found, "engine_version") == ["0.24.0"]
+    assert values(found, "model_runner") == ["V2"] and values(found, "attention_backend") == ["FLASH_ATTN"]
+    assert values(found, "weights_gib") == [61.03] and values(found, "kv_gib") == [62.96]
+    assert values(found, "kv_tokens") == [257856.0] and values(found, "max_model_len") == [40960.0]
+    assert values(found, "full_graphs") == [19.0] and values(found, "piecewise_graphs") == [35.0]
+    assert values(found, "cudagraph_mode") == ["FULL_AND_PIECEWISE"] and values(found, "graph_gib") == [0.67]
+    assert values(found, "graphs_skipped") == [] and values(found, "compile_mode") == ["VLLM_COMPILE"]
+
+
+def test_shapes_marked_as_seen_are_in_the_real_logs() -> None:
+    engine = engine_kind("vllm")
+    seen = {shape.claim for shape in engine.shapes if shape.seen}
+    found = {piece.name for log in (REAL, GPU) for piece in read_log(log, engine.shapes, engine.parser)}
     assert seen == found, "a shape is marked as seen exactly when a real log has it"
 
 
@@ -53,7 +67,7 @@ def test_evidence_says_where_it_was_read() -> None:
     for piece in read_log(REAL, engine.shapes, engine.parser):
         assert piece.where is not None
         assert piece.offset is not None
-        assert piece.parser == "vllm/1"
+        assert piece.parser == "vllm/2"
         line = lines[piece.where.line - 1]
         assert data[piece.offset : piece.offset + len(line)] == line
 
@@ -66,6 +80,11 @@ VLLM = {
     "Auto-fit max_model_len: reduced from 1048576 to 409600 to fit in": ("auto_fit_reduced", 409600.0),
     "Capturing CUDA graphs (decode, FULL): 100%|█████| 35/35 [00:12<00:00,  2.9it/s]": ("full_graphs", 35.0),
     "Capturing CUDA graphs (mixed prefill-decode, PIECEWISE): 100%|██| 51/51 [00:03<00:00]": ("piecewise_graphs", 51.0),
+    "Capturing CUDA graphs (FULL):  84%|████▍ | 16/19 [00:00<00:00]\rCapturing CUDA graphs (FULL): 100%|█████| 19/19 [00:01]": (
+        "full_graphs",
+        19.0,
+    ),
+    "Capturing CUDA graphs (PIECEWISE): 100%|██████| 35/35 [00:02<00:00, 14.8it/s]": ("piecewise_graphs", 35.0),
     "Graph capturing finished in 21 secs, took 1.24 GiB": ("graph_gib", 1.24),
     "Using FLASHMLA attention backend out of potential backends: ['FLASHMLA', 'TRITON_MLA'].": (
         "attention_backend",
@@ -226,7 +245,7 @@ def test_the_router_tells_by_what_it_spreads(tmp_path: Path) -> None:
 
 
 def test_a_log_that_is_not_there_proves_nothing(tmp_path: Path) -> None:
-    assert read_log(tmp_path / "no.log", engine_kind("vllm").shapes, "vllm/1") == []
+    assert read_log(tmp_path / "no.log", engine_kind("vllm").shapes, "vllm/2") == []
 
 
 @given(st.binary(max_size=400))
@@ -234,7 +253,7 @@ def test_a_log_that_is_not_there_proves_nothing(tmp_path: Path) -> None:
 def test_no_log_breaks_the_reader(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     log = tmp_path_factory.mktemp("logs") / "x.log"
     log.write_bytes(data + b"\nGPU KV cache size: 5 tokens\n")
-    found = read_log(log, engine_kind("vllm").shapes, "vllm/1")
+    found = read_log(log, engine_kind("vllm").shapes, "vllm/2")
     assert found[-1].value == 5.0
     assert found[-1].where is not None
     assert found[-1].where.line == data.count(b"\n") + 2

@@ -1,7 +1,7 @@
 """What vLLM's log says about itself, 0.19 to 0.32.
 
-The shapes marked `seen` were read from a log of vLLM 0.32.0 on CPU; the others were read in its source (0.26, 0.32)
-and in launch scripts, and need a GPU to be seen. Lines that vLLM prints once come from rank 0; the KV cache lines come
+The shapes marked `seen` were read from logs of vLLM 0.32.0 on CPU and 0.24.0 on an H200; the others were read in its
+source (0.26, 0.32) and in launch scripts. Lines that vLLM prints once come from rank 0; the KV cache lines come
 once a data-parallel rank.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ridgeline.launch.engines.shapes import Shape, shape, text, whole
 
-PARSER = "vllm/1"
+PARSER = "vllm/2"
 
 SHAPES: tuple[Shape, ...] = (
     shape("engine_version", r"Initializing a V1 LLM engine \(v([^)]+)\)", text, needle="V1 LLM engine", seen=True),
@@ -31,7 +31,7 @@ SHAPES: tuple[Shape, ...] = (
         seen=True,
     ),
     # memory
-    shape("weights_gib", r"Model loading took ([\d.]+) GiB", needle="Model loading took", phase="load"),
+    shape("weights_gib", r"Model loading took ([\d.]+) GiB", needle="Model loading took", seen=True, phase="load"),
     # the summary after profiling: 0.26 tells weights and the rest apart, 0.32 does not
     shape("free_at_start_gib", r"Free memory on device \S*\s*\(([\d.]+)/", needle="Free memory on device"),
     shape("weights_used_gib", r"Actual usage is ([\d.]+) GiB for weight", needle="Actual usage is"),
@@ -40,7 +40,13 @@ SHAPES: tuple[Shape, ...] = (
     shape("non_torch_gib", r"([\d.]+) GiB for non-torch memory", needle="for non-torch memory"),
     shape("graph_memory_gib", r"([\d.]+) GiB for CUDAGraph memory", needle="for CUDAGraph memory"),
     shape("kv_bytes_suggested", r"--kv-cache-memory=(\d+)", needle="--kv-cache-memory="),
-    shape("kv_gib", r"Available KV cache memory: (-?[\d.]+) GiB", needle="Available KV cache memory", phase="kv"),
+    shape(
+        "kv_gib",
+        r"Available KV cache memory: (-?[\d.]+) GiB",
+        needle="Available KV cache memory",
+        seen=True,
+        phase="kv",
+    ),
     shape("kv_tokens", r"KV cache size: ([\d,]+) tokens", needle="KV cache size:", seen=True, phase="kv"),
     shape(
         "kv_concurrency",
@@ -60,17 +66,25 @@ SHAPES: tuple[Shape, ...] = (
     shape("kv_layout", r"Using DeepSeek's (\w+) KV cache format", text, needle="KV cache format"),
     shape("indexer_dtype", r"Using (\w+) indexer cache for Lightning Indexer", text, needle="indexer cache"),
     # graphs
+    # the first model runner says "decode, FULL", the second "FULL"
     shape(
         "full_graphs",
-        r"Capturing CUDA graphs \(decode, FULL\): 100%.*?(\d+)/\1\b",
-        needle="Capturing CUDA graphs (decode, FULL)",
+        r"Capturing CUDA graphs \((?:decode, )?FULL\): 100%.*?(\d+)/\1\b",
+        needle="FULL): 100%",
+        seen=True,
     ),
     shape(
         "piecewise_graphs",
-        r"Capturing CUDA graphs \(mixed prefill-decode, PIECEWISE\): 100%.*?(\d+)/\1\b",
-        needle="Capturing CUDA graphs (mixed prefill-decode, PIECEWISE)",
+        r"Capturing CUDA graphs \((?:mixed prefill-decode, )?PIECEWISE\): 100%.*?(\d+)/\1\b",
+        needle="PIECEWISE): 100%",
+        seen=True,
     ),
-    shape("graph_gib", r"Graph capturing finished in \d+ secs, took (-?[\d.]+) GiB", needle="Graph capturing finished"),
+    shape(
+        "graph_gib",
+        r"Graph capturing finished in \d+ secs, took (-?[\d.]+) GiB",
+        needle="Graph capturing finished",
+        seen=True,
+    ),
     shape("graph_pool_gib", r"CUDA graph pool memory: (-?[\d.]+) GiB \(actual\)", needle="CUDA graph pool memory"),
     shape("graph_estimate_gib", r"CUDA graph pool memory: .* (-?[\d.]+) GiB \(estimated\)", needle="CUDA graph pool"),
     shape("graphs_skipped", r"Skipping CUDA graph capture.*", whole, needle="Skipping CUDA graph capture"),
@@ -89,9 +103,9 @@ SHAPES: tuple[Shape, ...] = (
     shape("compile_disabled", r"disabling vLLM's torch\.compile pipeline.*", whole, needle="torch.compile pipeline"),
     shape("compile_disabled", r"Auto-enabling VLLM_USE_BREAKABLE_CUDAGRAPH.*", whole, needle="BREAKABLE_CUDAGRAPH"),
     # backends
-    shape("model_runner", r"Using (V2) Model Runner", text, needle="Using V2 Model Runner"),
+    shape("model_runner", r"Using (V2) Model Runner", text, needle="Using V2 Model Runner", seen=True),
     shape("model_runner", r"using the (V1)(?: model runner)?", text, needle="using the V1", seen=True),
-    shape("attention_backend", r"Using (\w+) attention backend out of", text, needle="attention backend"),
+    shape("attention_backend", r"Using (\w+) attention backend out of", text, needle="attention backend", seen=True),
     shape("attention_backend", r"Using (\w+) (?:attention )?backend\.", text, needle="ttention backend."),
     shape("moe_backend", r"Using '?(?!\w*Experts\b)([\w.-]+)'? (?:\w+ )?MoE backend", text, needle="MoE backend"),
     shape("moe_prepare", r"Using (\w*Prepare(?:And)?Finalize\w*)", text, needle="Finalize"),
@@ -109,7 +123,13 @@ SHAPES: tuple[Shape, ...] = (
         needle="launch-geometry tuning",
     ),
     shape("tuning_fallback", r"Tuning file .*has no rule matching shape.*", whole, needle="has no rule matching shape"),
-    shape("async_scheduling", r"Asynchronous scheduling is (enabled|disabled)", text, needle="Asynchronous scheduling"),
+    shape(
+        "async_scheduling",
+        r"Asynchronous scheduling is (enabled|disabled)",
+        text,
+        needle="Asynchronous scheduling",
+        seen=True,
+    ),
     # while it runs: a row of the table that --cudagraph-metrics prints, as "TOKENS MODE COUNT"
     shape(
         "graph_steps",
