@@ -12,6 +12,8 @@ from tests.e2e.command import processes_with
 from tests.integration.kvstores import lmcache_bin, mooncake_bin
 
 from ridgeline.core.deployment import Deployment, Item, Service
+from ridgeline.launch.engines import read_log, stores
+from ridgeline.launch.ports import PortLeases
 from ridgeline.launch.readiness import request
 from ridgeline.launch.supervisor import Supervisor
 from ridgeline.recipes.lmcache import LmcacheServer, lmcache_server
@@ -33,6 +35,12 @@ def alone(service: Service, folder: Path, tag: str) -> Supervisor:
     return Supervisor(Deployment((tagged,), service.name, "", "command"), folder)
 
 
+def assert_sound(log: Path) -> None:
+    """It said something, and nothing of it sounds like trouble."""
+    assert log.stat().st_size > 0
+    assert read_log(log, stores.SHAPES, stores.PARSER) == []
+
+
 def test_lmcache_serves_and_leaves_nothing(tmp_path: Path) -> None:
     service = at(lmcache_server(LmcacheServer(l1_size_gb=1, max_workers=1)), lmcache_bin())
     service = replace(service, argv=(*service.argv, Item("--no-l1-use-lazy")))
@@ -45,6 +53,7 @@ def test_lmcache_serves_and_leaves_nothing(tmp_path: Path) -> None:
         assert running.running["lmcache"].ready_s is not None
         assert processes_with(tag)
     assert processes_with(tag) == []
+    assert_sound(running.logs["lmcache"])
 
 
 PUT_AND_GET = """
@@ -72,10 +81,9 @@ def test_mooncakes_master_takes_a_client_and_leaves_nothing(tmp_path: Path) -> N
         status, page = request(ports["metrics"], "GET", "/metrics")
         assert status == 200
         assert "master_" in str(page)
-        from ridgeline.launch.ports import PortLeases
-
         with PortLeases() as leases:
             words = [str(folder / "python"), "-c", PUT_AND_GET, str(ports["rpc"]), str(ports["metadata"])]
             done = subprocess.run([*words, str(leases.lease())], capture_output=True, text=True, timeout=120)
         assert "stored" in done.stdout, done.stderr[-2000:]
     assert processes_with(tag) == []
+    assert_sound(running.logs["mooncake"])

@@ -14,7 +14,7 @@ from ridgeline.core.finding import Evidence
 from ridgeline.core.point import Point
 from ridgeline.core.record import Outcome, Record, Replay
 from ridgeline.core.where import Where
-from ridgeline.launch.engines import engine_kind, read_log, router, spoken
+from ridgeline.launch.engines import engine_kind, read_log, router, spoken, stores
 from ridgeline.results.metrics.scrapes import Scrapes
 from ridgeline.results.metrics.tokens import HANDED_OVER
 
@@ -22,6 +22,7 @@ PARSER = "metrics/1"
 FULL_POOL = 0.9  # peak use above which missing prefixes may have been evicted, which is no defect
 RETURNS = 10  # fewer returning turns say nothing about affinity
 SMALL_PROMPT = 512  # tokens: below, rounding to blocks hides whether a prefix was found
+READERS = {"router": (router.SHAPES, router.PARSER), "cache": (stores.SHAPES, stores.PARSER)}  # by a service's role
 _RANK = re.compile(r'(?:^|,)engine="([^"]*)"')
 STEPS = "ridgeline:emulator_decode_steps_total"
 DRAFTS = "vllm:spec_decode_num_drafts_total"
@@ -58,8 +59,8 @@ def from_logs(deployment: Deployment, logs: Mapping[str, Path]) -> tuple[Evidenc
         return tuple(found)
     for service in deployment.services:
         path = logs.get(f"{service.name}.log")
-        shapes, parser = (router.SHAPES, router.PARSER) if service.role == "router" else (kind.shapes, kind.parser)
-        if path is not None and service.role != "cache":
+        shapes, parser = READERS.get(service.role, (kind.shapes, kind.parser))
+        if path is not None:
             found += read_log(path, shapes, parser)
     return tuple(found)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ridgeline.launch.engines import ENGINES, router
+from ridgeline.launch.engines import ENGINES, router, stores
 from ridgeline.launch.engines.shapes import Shape
 from ridgeline.sweep.proof.promises import (
     AFFINITY,
@@ -53,11 +53,13 @@ def render() -> str:
         ("E5", "`router_retries` and `router_breaker` are 0", "cells with a router"),
         ("E6", "`external_hit` above 0: an arm with an outer KV cache in which nothing is found is one without",
          "agentic cells with KV offloading"),
+        ("E6", "no `store_trouble`: evictions that failed, leases or locks that expired", "cells with a KV store"),
         ("E7", f"`rank_imbalance` at most {IMBALANCE:g}: the busiest rank against the mean, in prompt tokens",
          f"several ranks, from {LANES_A_RANK} lanes a rank on"),
         ("E8", f"`graph_misses` at most {GRAPH_MISSES:g} of the small steps", "engines that print the table"),
         ("E10", f"`contamination` at most {CONTAMINATION:g}: prompt tokens cached before the first answer",
          "agentic cells that share an engine start with an earlier one"),
+        ("E11", "`kv_handed_over` above 0 bytes", "cells whose prefill workers hand KV to decode workers"),
         ("E9", f"`kv_tokens` within {KV_SLACK:.0%} of the prediction, `full_graphs`, `prefix_caching`",
          "the emulated engine, whose memory is known exactly"),
     )  # fmt: skip
@@ -66,6 +68,7 @@ def render() -> str:
         if kind.shapes and kind.kind != "emulated":
             parts.append(_table(f"`{kind.kind}`: {kind.about}", kind.parser, kind.shapes))
     parts.append(_table("`vllm-router`", router.PARSER, router.SHAPES))
+    parts.append(_table("LMCache's server and Mooncake's master", stores.PARSER, stores.SHAPES))
     parts.append(
         "\nThe emulated engine logs in vLLM's words and is read by vLLM's parser. What a `shell` script or a\n"
     )

@@ -86,6 +86,8 @@ def _standing(cell: Cell, deployment: Deployment) -> Iterator[Expectation]:
     words = [item.text for service in deployment.services for item in service.argv]
     if spoken(deployment).counts_graphs or "--cudagraph-metrics" in words:
         yield Expectation("graph_misses", "<=", GRAPH_MISSES, rule="E8")
+    if any(service.role == "cache" for service in deployment.services):
+        yield Expectation("store_trouble", "==", "absent", rule="E6")
     yield Expectation("preempted_share", "<=", PREEMPTED, rule="E4")
     if any(service.role == "router" for service in deployment.services):
         yield Expectation("router_retries", "==", 0.0, rule="E5")

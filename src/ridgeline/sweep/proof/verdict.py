@@ -32,6 +32,7 @@ CODES: dict[str, tuple[str, str]] = {
     "prefix_hit": ("prefix-cache", "the prefix cache was not hit"),
     "prefix_gap": ("prefix-cache", "far fewer prompt tokens were found in the cache than the sessions repeat"),
     "prefix_caching": ("prefix-cache", "the prefix cache is off"),
+    "store_trouble": ("kv-offload", "the outer KV cache lost what it was given"),
     "external_hit": ("kv-offload", "nothing was found in the outer KV cache"),
     "affinity": ("affinity", "turns did not come back to the rank that holds their session"),
     "router_key_source": ("affinity", "the router does not spread by session"),
