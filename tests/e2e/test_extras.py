@@ -38,6 +38,7 @@ def test_a_refined_sweep_may_choose_between_listed_concurrencies(tmp_path: Path)
         (("--adaptive", "--executor", "slurm"), "does not go with --executor slurm"),
         (("--adaptive", "--budget", "lots"), "is not understood"),
         (("--walltime", "soon"), "is not a walltime"),
+        (("--walltime", "1h", "--executor", "slurm"), "goes with --executor local"),
         (("--eval", "t", "--eval-include", "no-such-folder"), "there is no folder"),
         (("--eval", "t", "--eval-bar", "7"), "must be 0 to 1"),
     ],

@@ -163,6 +163,7 @@ def test_a_group_longer_than_its_walltime_is_split_and_a_cell_that_is_longer_fai
     assert summary.done == 4
     assert len(cluster.submitted) > 1, "each part has its own start"
     assert all("--time=15:30" in words for words in cluster.submitted)
+    assert all("--walltime 15:30" in script for script in cluster.scripts), "nothing begins that would not end"
 
 
 def test_several_starts_share_a_job_when_asked(slurm_of) -> None:

@@ -106,6 +106,9 @@ def sweep(
         chosen = tuple(_refined(chosen))
     if (budget or refine) and not adaptive:
         raise InputError([Problem("goes with --adaptive", key="--budget" if budget else "--refine")])
+    if walltime and executor == "slurm":
+        hint = "`time` among the scheduler options of the fleet is the walltime of its jobs"
+        raise InputError([Problem("goes with --executor local", key="--walltime", hint=hint)])
     if adaptive and executor != "local":
         hint = "run it with `--executor local` inside an allocation: its next cell depends on the last one"
         raise InputError([Problem("does not go with --executor slurm", key="--adaptive", hint=hint)])

@@ -181,6 +181,8 @@ class SlurmSweep:
             self._seed(place / "run", keys)
             (place / "keys").write_text("".join(f"{key}\n" for key in keys))
             more = ["--executor", "local", "--out", str(place / "run"), "--only-keys", str(place / "keys")]
+            if walltime := self.options(item).get("time"):  # begins nothing that Slurm would end
+                more += ["--walltime", walltime]
             (place / "job.sh").write_text(f"#!/bin/sh\nexec {shlex.join([*self.command, *more])}\n")
         shunned = set().union(*(self._shunned.get(key, set()) for key in keys))
         nodes = max(nodes_of(member.deployment) for _, member in members)
