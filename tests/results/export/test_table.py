@@ -9,6 +9,7 @@ import io
 from tests.results.builders import point
 
 from ridgeline.core.point import Caution, Measure, Validity
+from ridgeline.results.export.columns import to_table
 from ridgeline.results.export.table import to_csv
 
 
@@ -25,5 +26,9 @@ def test_csv() -> None:
     assert rows[0]["ttft (s)"] == "0.1" and rows[0]["gone (s)"] == ""
     assert rows[1]["ttft (s)"] == "0.0" and rows[1]["gone (s)"] == "" and float(rows[1]["only (x)"]) == 1 / 3
     assert rows[1]["reasons"] == "error-rate: 40 %, of 9" and rows[1]["cautions"] == "few-samples"
+    assert [row["repeat"] for row in rows] == ["", ""]
+    second = dataclasses.replace(first, provenance={"repeat": 2})
+    assert [row["repeat"] for row in csv.DictReader(io.StringIO(to_csv([second])))] == ["2"]
+    assert to_table([first, second]).column("repeat").to_pylist() == [None, 2]
     chosen = list(csv.reader(io.StringIO(to_csv([first], ["ttft", "never"]))))
     assert chosen[0][-2:] == ["ttft (u)", "never"] and chosen[1][-2:] == ["0.1", ""]

@@ -30,6 +30,7 @@ def to_table(points: Iterable[Point]) -> pa.Table:
     }
     for name in ("concurrency", "gpus", "attempt"):
         columns[name] = pa.array([getattr(point, name) for point in listed], pa.int64())
+    columns["repeat"] = pa.array([_repeat(point) for point in listed], pa.int64())
     columns["reasons"] = pa.array([list(point.reasons) for point in listed], pa.list_(pa.string()))
     columns["cautions"] = pa.array([[c.code for c in point.cautions] for point in listed], pa.list_(pa.string()))
     columns["facts"] = pa.array([_json(point.facts) for point in listed], pa.string())
@@ -50,6 +51,12 @@ def write(path: Path, points: Iterable[Point]) -> None:
     pq.write_table(to_table(points), sink, compression="zstd")
     with durable.environment(f"write {path}"):
         durable.write_bytes(path, sink.getvalue().to_pybytes())
+
+
+def _repeat(point: Point) -> int | None:
+    """Which repeat of its cell a point is; None where its source did not say."""
+    told = point.provenance.get("repeat")
+    return told if isinstance(told, int) else None
 
 
 def _text(value: object) -> str | None:

@@ -9,18 +9,9 @@ from collections.abc import Iterable, Sequence
 from ridgeline.core.point import Point
 
 _HEAD = (
-    "name",
-    "line",
-    "series",
-    "source",
-    "concurrency",
-    "gpus",
-    "validity",
-    "reasons",
-    "cautions",
-    "measured_at",
-    "id",
-)
+    "name", "line", "series", "source", "concurrency", "repeat", "gpus", "validity", "reasons", "cautions",
+    "measured_at", "id",
+)  # fmt: skip
 
 
 def to_csv(points: Iterable[Point], measures: Sequence[str] | None = None) -> str:
@@ -39,8 +30,9 @@ def to_csv(points: Iterable[Point], measures: Sequence[str] | None = None) -> st
     costs = ["price sheet", *(f"{name} (USD)" for name in prices)] if prices else []
     writer.writerow([*_HEAD, *costs, *(f"{name} ({units[name]})" if name in units else name for name in names)])
     for point, sheet in zip(listed, sheets, strict=True):
-        told = {name: getattr(point, name) for name in _HEAD}
+        told = {name: getattr(point, name, "") for name in _HEAD}
         told |= {
+            "repeat": point.provenance.get("repeat", ""),
             "reasons": "; ".join(point.reasons),
             "cautions": " ".join(caution.code for caution in point.cautions),
             "measured_at": point.measured_at or "",
