@@ -88,7 +88,12 @@ def _of_path(path: Path) -> Side:
 def _of_store(text: str, store: str | None, data: Path | None) -> Side:
     from ridgeline.results.compare import Side
 
-    with open_store(store, data) as opened:
+    try:
+        store_of_it = open_store(store, data)
+    except InputError as error:
+        message = f"no file or folder here, and {error.problems[0].message}"
+        raise InputError([Problem(message, key=text, hint=error.problems[0].hint)]) from error
+    with store_of_it as opened:
         run = opened.run_id(text)
         points = opened.points(run=run)
         told = opened.provenance([point.id for point in points])
