@@ -207,6 +207,14 @@ def test_the_median_wait_of_a_single_agentic_run_decides_nothing_and_says_so() -
     assert repeated.overall.verdict is Verdict.WORSE, "with repeats it may be judged"
 
 
+def test_no_difference_between_values_that_scatter_widely_is_unclear_not_same() -> None:
+    rng = np.random.default_rng(2)
+    wide = side("a", rng, (0.001, 0.001, 0.5), points=1, repeats=3, **AGENTIC_FACTS)
+    (wait,) = [d for d in compare(wide, wide).points[0].differences if d.measure == "ttft.p50"]
+    assert wait.estimate is not None and wait.estimate.change == 0
+    assert wait.judged.verdict is Verdict.UNCLEAR and "more repeats would settle it" in wait.judged.reason
+
+
 def test_withheld_values_are_not_compared() -> None:
     a, b = side("a", np.random.default_rng(1), FIXED, points=1), side("b", np.random.default_rng(2), FIXED, points=1)
     measures = {

@@ -83,7 +83,7 @@ def _same_or_unclear(item: Estimate, looks: int) -> Judged:
     room = margin(item)
     # The gate of the stored model is two sigma by definition, whatever its degrees of freedom say.
     counted = min(half, item.noise.gate) if item.noise is not None and item.runs == (1, 1) else half
-    if abs(item.log_ratio) < LEAST_EFFECT or abs(item.log_ratio) + counted <= room * (1 + 1e-9):
+    if abs(item.log_ratio) + counted <= room * (1 + 1e-9):
         return Judged(Verdict.SAME, f"a difference, if any, is below {math.expm1(room):.1%}")
     if abs(item.log_ratio) > counted:
         many = f"beyond its own interval, but one of {looks} looks: equal runs do that too"
