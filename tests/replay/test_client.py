@@ -83,7 +83,7 @@ def test_many_streams_have_no_hidden_cap() -> None:
         def reply(request: object) -> object:
             if len(server.requests) == 300:
                 waiting.set()
-            return stream(1, first_s=0.01)
+            return stream(1, first_s=1.0)
 
         server = ScriptedServer(reply)  # type: ignore[arg-type]
         async with asyncio.timeout(20), server:
@@ -93,7 +93,7 @@ def test_many_streams_have_no_hidden_cap() -> None:
 
     result = uvloop.run(main())
     assert [record.outcome for record in result.records] == [Outcome.OK] * 300
-    assert result.health["sockets_peak"] >= 100
+    assert result.health["sockets_peak"] >= 200
 
 
 def test_client_limited_is_a_share_of_the_median() -> None:

@@ -1,7 +1,7 @@
 """One HTTP/1.1 connection and one exchange on it at a time: bytes out, stamped bytes in.
 
-While an answer arrives nothing happens here but reading the monotonic clock, letting httptools find the message's end
-(the pacing needs to know it) and keeping (body bytes, stamp) pairs. What the bytes say is read elsewhere, later.
+While an answer arrives nothing happens here but reading the monotonic clock and keeping bytes and stamps. What the
+bytes say is read later, by `Connection.read`; the owner is told when that should be soon, as the answer may be over.
 """
 
 from __future__ import annotations
@@ -9,58 +9,68 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Callable
 from enum import Enum
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
-import httptools
-
-from ridgeline.replay.openai_stream import Ending
+from ridgeline.replay.framing import Framing, KnownHead
+from ridgeline.replay.openai_stream import Ending, ResponseDecoder
 
 now = time.monotonic_ns
 _JOIN_BELOW = 16384  # bytes; smaller requests go out as one buffer: one short copy is cheaper than a vector
 
 
 class State(Enum):
+    QUEUED = "queued"
     OPENING = "opening"
     SENDING = "sending"
     WAITING = "waiting"  # the whole request is with the kernel
     ENDED = "ended"
 
 
+# Looking a member up in its class costs five times as much as in the module, and this is done for every read.
+_SENDING, _WAITING, _ENDED = State.SENDING, State.WAITING, State.ENDED
+_COMPLETE = Ending.COMPLETE
+
+
+class Owner(Protocol):
+    """Who is told of exchanges, in callbacks of the loop."""
+
+    def on_sent(self, exchange: Exchange) -> None:
+        """The whole request is with the kernel. Once, if ever."""
+
+    def on_ready(self, exchange: Exchange) -> None:
+        """The exchange should be read soon, but not before other sockets had their turn. Once until it is."""
+
+    def on_end(self, exchange: Exchange) -> None:
+        """The exchange is over. Once."""
+
+
 class Exchange:
-    """One request and its answer, all times monotonic nanoseconds. `on_sent` and `on_end` are called once each, the
-    first only if the request went out as a whole."""
+    """One request and its answer, all times monotonic nanoseconds. `end_ns` of a complete answer is the stamp of the
+    read that completed it."""
 
     __slots__ = (
-        "body", "connection", "end_ns", "ending", "head", "headers", "last_ns", "on_end", "on_sent", "parts", "reason",
-        "reused", "sent_ns", "started_ns", "state", "status", "tag",
+        "connection", "decoder", "end_ns", "ending", "headers", "last_ns", "owner", "reads", "ready", "reason",
+        "reused", "sent_ns", "stamps", "started_ns", "state", "status", "tag",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        head: bytes,
-        body: list[bytes],
-        on_sent: Callable[[Exchange], None],
-        on_end: Callable[[Exchange], None],
-        tag: Any = None,
-    ) -> None:
-        self.head = head
-        self.body = body
-        self.on_sent = on_sent
-        self.on_end = on_end
+    def __init__(self, owner: Owner, tag: Any = None) -> None:
+        self.owner = owner
         self.tag = tag
         self.connection: Connection | None = None
         self.reused = False
-        self.state = State.OPENING
-        self.started_ns = self.last_ns = now()
+        self.state = State.QUEUED
+        self.started_ns = self.last_ns = 0  # once a connection is looked for
         self.sent_ns: int | None = None
         self.end_ns: int | None = None
         self.ending: Ending | None = None
         self.reason: str | None = None
         self.status: int | None = None
-        self.headers: list[tuple[bytes, bytes]] = []
-        self.parts: list[tuple[list[bytes], int]] = []  # body bytes of one read, with its stamp
+        self.headers: tuple[tuple[bytes, bytes], ...] = ()
+        self.decoder: ResponseDecoder | None = None  # once the head has been read
+        self.reads: list[bytes] = []  # as they came, not yet taken apart
+        self.stamps: list[int] = []  # of each
+        self.ready = False
 
     def header(self, name: bytes) -> str | None:
         """The last header of that (lower-case) name."""
@@ -69,52 +79,95 @@ class Exchange:
                 return value.decode("latin-1").strip()
         return None
 
-    def end(self, ending: Ending, reason: str | None = None) -> None:
-        """Close the exchange. Later calls change nothing."""
-        if self.state is State.ENDED:
+    def end(self, ending: Ending, reason: str | None = None, at_ns: int | None = None) -> None:
+        """Close the exchange, now unless told when it was. Later calls change nothing."""
+        if self.state is _ENDED:
             return
-        self.state = State.ENDED
-        self.end_ns = now()
+        self.state = _ENDED
+        self.end_ns = now() if at_ns is None else at_ns
         self.ending = ending
         self.reason = reason
         self.connection = None
-        self.body = []
-        self.on_end(self)
+        self.owner.on_end(self)
+
+
+class Pool(Protocol):
+    """What a connection tells the pool that it is in."""
+
+    known_head: KnownHead
+
+    def on_idle(self, connection: Connection) -> None: ...
+
+    def on_closed(self, connection: Connection) -> None: ...
 
 
 class Connection(asyncio.Protocol):
-    """Given to the loop's `create_connection`. `on_idle` and `on_closed` tell the pool what it may do with it."""
+    """Given to the loop's `create_connection`."""
 
-    def __init__(self, on_idle: Callable[[Connection], None], on_closed: Callable[[Connection], None]) -> None:
-        self._on_idle = on_idle
-        self._on_closed = on_closed
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
         self._transport: asyncio.Transport | None = None
-        self._parser = httptools.HttpResponseParser(self)
+        self._framing = Framing(pool.known_head)
         self._exchange: Exchange | None = None
-        self._head_seen = False
-        self._stamp = 0
+        self._whole_reads = False  # the end of the answer shows at the end of a read: chunks end in an empty line
         self._paused = False
+        self._lost = False
         self.idle_since = 0
 
-    # -- what the pool does with it ------------------------------------------------------------------------------
+    # -- what the pool and the owner do with it ------------------------------------------------------------------
 
-    def begin(self, exchange: Exchange) -> None:
-        """Write the request. It counts as sent when its last byte is with the kernel: at once for most, else when the
-        transport says that its buffer is empty."""
+    def begin(self, exchange: Exchange, head: str, body: list[bytes]) -> None:
+        """Write the request (`head`: all of it but the length and the empty line). It counts as sent when its last byte
+        is with the kernel: at once for most, else when the transport says that its buffer is empty."""
         transport = self._transport
         assert transport is not None and self._exchange is None
         self._exchange = exchange
         exchange.connection = self
-        exchange.state = State.SENDING
-        self._head_seen = False
-        size = sum(map(len, exchange.body))
-        fragments = [exchange.head, b"Content-Length: %d\r\n\r\n" % size, *exchange.body]
+        exchange.state = _SENDING
+        self._whole_reads = False
+        size = sum(map(len, body))
+        opening = f"{head}Content-Length: {size}\r\n\r\n".encode("latin-1")
         if size < _JOIN_BELOW:
-            transport.write(b"".join(fragments))
+            transport.write(b"".join([opening, *body]))
         else:
-            transport.writelines(fragments)
+            transport.writelines([opening, *body])
         if not self._paused:
             self._sent()
+
+    def read(self, exchange: Exchange) -> None:
+        """Take apart what has arrived for the exchange, and end it when that was all."""
+        reads, stamps = exchange.reads, exchange.stamps
+        exchange.reads, exchange.stamps = [], []
+        framing, decoder = self._framing, exchange.decoder
+        if stamps:
+            exchange.last_ns = stamps[-1]
+        if len(reads) > 2 and decoder is not None and decoder.repeats:
+            many = len(reads) - exchange.ready  # the one that may end the answer is for itself
+            body = framing.middle(b"".join(reads[:many]))
+            if body is not None:
+                ended = [read.count(b"\n\n") for read in reads[:many] if read.endswith(b"\n\n\r\n")]
+                if decoder.feed_many(body, ended, stamps[:many]):
+                    del reads[:many], stamps[:many]
+        exchange.ready = False
+        for data, at in zip(reads, stamps):  # noqa: B905  # of one length, and naming that costs
+            if framing.complete:
+                framing.surplus = True
+                break
+            body = framing.take(data)
+            if decoder is None and (head := framing.head) is not None:
+                exchange.status, exchange.headers = head.status, head.headers
+                self._whole_reads = head.chunked
+                decoder = exchange.decoder = ResponseDecoder(head.status)
+            if body:
+                assert decoder is not None
+                decoder.feed(body, at)
+            exchange.last_ns = at
+        if framing.complete:
+            self._complete(exchange)
+        elif framing.error is not None:
+            self._exchange = None
+            self.close()
+            exchange.end(Ending.PROTOCOL, framing.error)
 
     def drop(self) -> None:
         """Close, and forget the exchange: what still comes for it is nobody's."""
@@ -128,7 +181,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def closing(self) -> bool:
-        return self._transport is None or self._transport.is_closing()
+        return self._lost or self._transport is None or self._transport.is_closing()
 
     # -- what the loop calls -------------------------------------------------------------------------------------
 
@@ -147,97 +200,66 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._paused = False
-        if self._exchange is not None and self._exchange.state is State.SENDING:
+        if self._exchange is not None and self._exchange.state is _SENDING:
             self._sent()
 
     def data_received(self, data: bytes) -> None:
-        self._stamp = now()
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._break("the server switched protocols")
-        except httptools.HttpParserError as error:
-            self._break(f"not HTTP: {error}")
+        at = now()
+        exchange = self._exchange
+        if exchange is None:
+            if data.strip(b"\r\n"):  # bytes nobody asked for: this connection cannot be trusted
+                self.close()
+            return
+        exchange.reads.append(data)
+        exchange.stamps.append(at)
+        if not exchange.ready and (data.endswith(b"\r\n\r\n") or not self._whole_reads):
+            exchange.ready = True
+            exchange.owner.on_ready(exchange)
 
     def eof_received(self) -> bool:
-        self._stamp = now()
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._on_closed(self)
-        exchange, self._exchange = self._exchange, None
+        self._lost = True
+        self._pool.on_closed(self)
+        exchange = self._exchange
+        if exchange is not None and exchange.reads:
+            self.read(exchange)
+            exchange = self._exchange
+        self._exchange = None
         if exchange is None:
             return
         if exchange.status is None:
             exchange.end(Ending.UNSENT, f"connection closed before an answer: {error or 'end of stream'}")
         elif error is not None:
             exchange.end(Ending.RESET, f"connection lost in mid-answer: {error}")
-        elif self._head_seen and _ends_with_connection(exchange):
-            exchange.end(Ending.COMPLETE)
+        elif (head := self._framing.head) is not None and not head.bounded:  # RFC 9112, section 6.3
+            exchange.end(_COMPLETE)
         else:
             exchange.end(Ending.CUT, "connection closed in mid-answer")
 
-    # -- what httptools calls ------------------------------------------------------------------------------------
-
-    def on_message_begin(self) -> None:
-        if self._exchange is None:  # bytes nobody asked for: this connection cannot be trusted
-            self.close()
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if self._exchange is not None:
-            self._exchange.headers.append((name, value))
-
-    def on_headers_complete(self) -> None:
-        if self._exchange is not None:
-            self._head_seen = True
-            self._exchange.status = self._parser.get_status_code()
-            self._exchange.last_ns = self._stamp
-
-    def on_body(self, body: bytes) -> None:
-        exchange = self._exchange
-        if exchange is None:
-            return
-        parts = exchange.parts
-        if parts and parts[-1][1] == self._stamp:  # several HTTP chunks in one read
-            parts[-1][0].append(body)
-        else:
-            parts.append(([body], self._stamp))
-            exchange.last_ns = self._stamp
-
-    def on_message_complete(self) -> None:
-        exchange = self._exchange
-        if exchange is None:
-            return
-        if exchange.status is not None and exchange.status < 200:  # 100 Continue, 103 Early Hints: not the answer
-            exchange.status = None
-            exchange.headers.clear()
-            self._head_seen = False
-            return
-        self._exchange = None
-        answered_early = exchange.state is State.SENDING
-        if self._parser.should_keep_alive() and not answered_early and not self.closing:
-            self.idle_since = self._stamp
-            self._on_idle(self)
-        else:
-            self.close()
-        exchange.end(Ending.COMPLETE)
-
     # -- ours ----------------------------------------------------------------------------------------------------
+
+    def _complete(self, exchange: Exchange) -> None:
+        self._exchange = None
+        framing = self._framing
+        assert framing.head is not None
+        answered_early = exchange.state is _SENDING
+        if framing.head.keep_alive and not (answered_early or framing.surplus or self.closing):
+            framing.next()
+            self.idle_since = exchange.last_ns
+            self._pool.on_idle(self)
+        else:
+            self.close()
+        exchange.end(_COMPLETE, at_ns=exchange.last_ns)
 
     def _sent(self) -> None:
         exchange = self._exchange
         if exchange is None or self.closing:
             return
-        exchange.state = State.WAITING
         exchange.sent_ns = exchange.last_ns = now()
-        exchange.body = []
-        exchange.on_sent(exchange)
-
-    def _break(self, reason: str) -> None:
-        exchange, self._exchange = self._exchange, None
-        self.close()
-        if exchange is not None:
-            exchange.end(Ending.PROTOCOL, reason)
+        exchange.state = _WAITING
+        exchange.owner.on_sent(exchange)
 
 
 def _keep_alive(transport: asyncio.Transport) -> None:
@@ -249,8 +271,3 @@ def _keep_alive(transport: asyncio.Transport) -> None:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 30), (socket.TCP_KEEPCNT, 3)):
         sock.setsockopt(socket.IPPROTO_TCP, option, value)
-
-
-def _ends_with_connection(exchange: Exchange) -> bool:
-    """Neither a length nor chunks: the close is the end of the body (RFC 9112, section 6.3)."""
-    return exchange.header(b"content-length") is None and exchange.header(b"transfer-encoding") is None

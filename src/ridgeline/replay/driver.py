@@ -2,7 +2,7 @@
 
 The loop's only work during the measured window is: hand due requests to the kernel, stamp what comes back, and tell
 the pacing machine what ended. Decoding is deferred and sliced (exchanges.py), so no stamp waits for more than a slice,
-memory holds the bytes of 20 ms and not of the whole run, and nothing is left to do at the end. A decoding thread was
+memory holds the bytes of 50 ms and not of the whole run, and nothing is left to do at the end. A decoding thread was
 rejected: it takes the interpreter for up to 5 ms at a time on the very core that stamps. A decoding process was
 rejected: copying the bytes to it costs more than the scan. Where one core is not enough, whole exchanges move to other
 processes (workers.py), and the pacing machine stays here.
@@ -112,7 +112,7 @@ async def replay(
 ) -> Replay:
     """Run `pacer` to its end against `endpoint`.
 
-    `on_rows` gets what ended since it was last called, fifty times a second, in the order of ending (see
+    `on_rows` gets what ended since it was last called, twenty times a second, in the order of ending (see
     `core.record.Row`), and `on_record` the same as records, one by one; `on_progress` gets a `Progress` every
     `settings.progress_s`. All run on the loop and must be quick. `alive` is asked four times a second, and after a
     failed connection: True goes on, False or a text (the reason) ends the replay at once with `Replay.aborted` set; so

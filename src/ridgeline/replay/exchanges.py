@@ -1,30 +1,31 @@
 """The requests under way in one process: sends become bytes, bytes become rows.
 
-While answers arrive, reads are kept as (bytes, stamp) pairs; the owner calls `pump` fifty times a second, which decodes
-what has gathered in slices of at most 0.3 ms between which the loop polls its sockets. When an answer ends, the little
-that is left of it is decoded before its end is reported, because the pacing machine must know the outcome (its time is
-the stamp of the last byte, so a late report moves nothing but a send that is due at once).
+While answers arrive, reads are kept with their stamps. Everything else, which is sending, taking apart answers that may
+be over and, twenty times a second, what has gathered of the others, is work that waits: it is done in slices of at most
+1 ms, between which the loop polls its sockets, so that no stamp is later than a slice. Shorter ones cost more than they
+are worth: a server that is asked one request at a time falls asleep between two, and waking it is dear. (The time of an
+answer's end is the stamp of its last byte, so a late report moves nothing but a send that is due at once.)
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from typing import Protocol
 
 from ridgeline.core.clock import ScaledClock
 from ridgeline.core.record import Row
-from ridgeline.replay.connection import Exchange
+from ridgeline.replay.connection import Exchange, State, now
 from ridgeline.replay.endpoint import Endpoint
 from ridgeline.replay.http import Client
 from ridgeline.replay.openai_stream import Ending, ResponseDecoder
-from ridgeline.replay.recording import SENT, make_row
+from ridgeline.replay.recording import make_row
 from ridgeline.trace.pacing.api import Send
 from ridgeline.trace.prompts.api import PromptSource
 
-PUMP_S = 0.02
-_SLICE_NS = 300_000
+PUMP_S = 0.05
+_SLICE_NS = 1_000_000
+_OPENING_NS = 30_000  # what a new connection takes of a slice, as most of its cost comes later
 
 
 class Listener(Protocol):
@@ -61,32 +62,9 @@ class Link(Protocol):
         """Cancel what is under way, report it, close every connection; gives the counts of sockets."""
 
 
-class _Flight:
-    """A request under way."""
-
-    __slots__ = ("decoder", "exchange", "send")
-
-    def __init__(self, send: Send) -> None:
-        self.send = send
-        self.exchange: Exchange | None = None
-        self.decoder: ResponseDecoder | None = None
-
-    def decode(self) -> None:
-        """Feed the decoder what has arrived since."""
-        exchange = self.exchange
-        assert exchange is not None
-        if not exchange.parts:
-            return
-        if self.decoder is None:
-            self.decoder = ResponseDecoder(exchange.status or 0)
-        parts, exchange.parts = exchange.parts, []
-        feed = self.decoder.feed
-        for pieces, at in parts:
-            feed(pieces[0] if len(pieces) == 1 else b"".join(pieces), at)
-
-
 class Exchanges:
-    """Implements `Link` in this process. Everything runs in callbacks of one loop, so nothing here needs a lock."""
+    """Implements `Link` in this process, and `Owner`. Everything runs in callbacks of one loop, so nothing here needs a
+    lock."""
 
     def __init__(
         self, prompts: PromptSource, endpoint: Endpoint, clock: ScaledClock, request_prefix: str, listener: Listener
@@ -95,14 +73,97 @@ class Exchanges:
         self._loop = asyncio.get_running_loop()
         self._client = Client(endpoint, prompts.endpoint)
         self._routing, self._routing_parent = endpoint.routing_headers
-        self._flights: dict[int, _Flight] = {}
+        self._under_way: dict[int, Exchange] = {}
+        self._to_send: deque[Exchange] = deque()
+        self._to_read: deque[Exchange] = deque()  # may be over
+        self._gathered: deque[Exchange] = deque()  # are not, as far as one knows
+        self._called = False  # a slice is coming
 
     async def open(self) -> None:
         await self._client.open()
 
     def send(self, send: Send) -> None:
-        flight = _Flight(send)
-        self._flights[send.id] = flight
+        exchange = self._under_way[send.id] = Exchange(self, send)
+        self._to_send.append(exchange)
+
+    def cancel(self, send_id: int, reason: str, ending: Ending) -> None:
+        if (exchange := self._under_way.get(send_id)) is not None:
+            self._client.cancel(exchange, reason, ending)
+
+    def flush(self) -> None:
+        if not self._called:
+            self._work()
+
+    def pump(self) -> None:
+        self._gathered.extend(exchange for exchange in self._under_way.values() if exchange.reads)
+        self._call()
+
+    async def close(self) -> dict[str, float]:
+        for exchange in list(self._under_way.values()):
+            self._client.cancel(exchange, "the client was closed")
+        await self._client.close()
+        return {
+            "sockets_peak": float(self._client.sockets_peak),
+            "connections_made": float(self._client.connections_made),
+        }
+
+    # -- what a connection tells ---------------------------------------------------------------------------------
+
+    def on_sent(self, exchange: Exchange) -> None:
+        assert exchange.sent_ns is not None
+        try:
+            self._listener.sent(exchange.tag.id, self._clock.at(exchange.sent_ns))
+        except Exception as error:
+            self._listener.broke(error)
+
+    def on_ready(self, exchange: Exchange) -> None:
+        self._to_read.append(exchange)
+        if not self._called:
+            self._call()
+
+    def on_end(self, exchange: Exchange) -> None:
+        self._client.finished(exchange)
+        try:
+            send: Send = exchange.tag
+            row = self._row(send, exchange)
+            del self._under_way[send.id]
+            self._listener.ended(row, exchange.sent_ns is None and exchange.ending is Ending.UNSENT)
+        except Exception as error:
+            self._listener.broke(error)
+
+    # -- work ----------------------------------------------------------------------------------------------------
+
+    def _call(self) -> None:
+        if not self._called:
+            self._called = True
+            self._loop.call_soon(self._work)
+
+    def _work(self) -> None:
+        """One slice, taking turns, so that neither sends nor answers starve the others."""
+        self._called = False
+        to_send, to_read, gathered = self._to_send, self._to_read, self._gathered
+        until = now() + _SLICE_NS
+        try:
+            while True:
+                if to_send and self._send(to_send.popleft()):
+                    until -= _OPENING_NS
+                if to_read:
+                    _read(to_read.popleft())
+                elif gathered:
+                    _read(gathered.popleft())
+                elif not to_send:
+                    return
+                if now() > until:
+                    break
+        except Exception as error:
+            self._listener.broke(error)
+        self._call()
+
+    def _send(self, exchange: Exchange) -> bool:
+        """Whether a connection had to be opened for it."""
+        if exchange.state is not State.QUEUED:  # cancelled before its turn
+            return False
+        send: Send = exchange.tag
         stream = send.correlation_id
         headers = (
             f"X-Request-ID: {self._prefix}{send.id:012x}\r\nX-Correlation-ID: {stream}\r\nX-Session-ID: {stream}\r\n"
@@ -111,64 +172,16 @@ class Exchanges:
             headers += f"{self._routing}: {stream}\r\n"
             if self._routing_parent is not None and send.parent_correlation_id is not None:
                 headers += f"{self._routing_parent}: {send.parent_correlation_id}\r\n"
-        body = self._prompts.body(send)
-        flight.exchange = self._client.send(headers.encode(), body, self._on_sent, self._on_end, flight)
+        return self._client.send(exchange, headers, self._prompts.body(send))
 
-    def cancel(self, send_id: int, reason: str, ending: Ending) -> None:
-        if (flight := self._flights.get(send_id)) is not None and flight.exchange is not None:
-            self._client.cancel(flight.exchange, reason, ending)
-
-    def flush(self) -> None:
-        """Nothing was kept back."""
-
-    def pump(self) -> None:
-        self._slice(deque(flight for flight in self._flights.values() if flight.exchange and flight.exchange.parts))
-
-    async def close(self) -> dict[str, float]:
-        await self._client.close()
-        return {
-            "sockets_peak": float(self._client.sockets_peak),
-            "connections_made": float(self._client.connections_made),
-        }
-
-    def _on_sent(self, exchange: Exchange) -> None:
-        flight: _Flight = exchange.tag
-        assert exchange.sent_ns is not None
-        try:
-            self._listener.sent(flight.send.id, self._clock.at(exchange.sent_ns))
-        except Exception as error:
-            self._listener.broke(error)
-
-    def _on_end(self, exchange: Exchange) -> None:
-        flight: _Flight = exchange.tag
-        self._client.finished(exchange)
-        try:
-            flight.exchange = exchange
-            row = self._row(flight, exchange)
-            del self._flights[flight.send.id]
-            flight.exchange = exchange.tag = None  # no cycle: both are freed now, and not by a collection in mid-window
-            self._listener.ended(row, row[SENT] is None and exchange.ending is Ending.UNSENT)
-        except Exception as error:
-            self._listener.broke(error)
-
-    def _row(self, flight: _Flight, exchange: Exchange) -> Row:
-        flight.decode()
-        decoder = flight.decoder or ResponseDecoder(exchange.status or 0)
+    def _row(self, send: Send, exchange: Exchange) -> Row:
+        decoder = exchange.decoder or ResponseDecoder(exchange.status or 0)
         if not decoder.streaming:
             decoder.content_type = exchange.header(b"content-type") or ""
         assert exchange.ending is not None
-        return make_row(flight.send, exchange, decoder.close(exchange.ending, exchange.reason), self._clock)
+        return make_row(send, exchange, decoder.close(exchange.ending, exchange.reason), self._clock)
 
-    def _slice(self, waiting: deque[_Flight]) -> None:
-        until = time.monotonic_ns() + _SLICE_NS
-        try:
-            while waiting:
-                flight = waiting.popleft()
-                if flight.exchange is None:  # ended since this pump began
-                    continue
-                flight.decode()
-                if time.monotonic_ns() > until:
-                    self._loop.call_soon(self._slice, waiting)
-                    return
-        except Exception as error:
-            self._listener.broke(error)
+
+def _read(exchange: Exchange) -> None:
+    if (connection := exchange.connection) is not None and exchange.reads:
+        connection.read(exchange)

@@ -13,26 +13,27 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable
-from typing import Any
 
 from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.replay.connection import Connection, Exchange, State, now
 from ridgeline.replay.endpoint import Endpoint
+from ridgeline.replay.framing import KnownHead
 from ridgeline.replay.openai_stream import Ending
 
 _WATCH_S = 0.25  # how often silence is looked for
 
 
 class Client:
-    """Requests to one endpoint. Must be opened and closed on the loop it works on."""
+    """Requests to one endpoint; implements `Pool`. Must be opened and closed on the loop it works on."""
 
     def __init__(self, endpoint: Endpoint, path: str) -> None:
         self._endpoint = endpoint
-        self._head = endpoint.head(path)
+        self._head = endpoint.head(path).decode("latin-1")
         self._loop = asyncio.get_running_loop()
         self._tls = _tls_context(endpoint) if endpoint.tls else None
         self._address = endpoint.host
+        self._reuse_ns = round(endpoint.idle_reuse_s * 1e9)
+        self.known_head = KnownHead()
         self._idle: list[Connection] = []  # the most recently used last
         self._open: set[Connection] = set()
         self._tasks: dict[Exchange, asyncio.Task[None]] = {}
@@ -56,41 +57,36 @@ class Client:
         self._address = str(found[0][4][0])
         self._look()
 
-    def send(
-        self,
-        headers: bytes,
-        body: list[bytes],
-        on_sent: Callable[[Exchange], None],
-        on_end: Callable[[Exchange], None],
-        tag: Any = None,
-    ) -> Exchange:
-        """Send one request: on an idle connection at once, else as soon as a new one is open.
+    def send(self, exchange: Exchange, headers: str, body: list[bytes]) -> bool:
+        """Send one request: on an idle connection at once (False), else as soon as a new one is open (True).
 
         `headers`: this request's own header lines, each ended by CRLF. `on_end` is never called before this returns.
         """
-        exchange = Exchange(self._head + headers, body, on_sent, on_end, tag)
+        exchange.started_ns = exchange.last_ns = at = now()
         self._active.add(exchange)
         while self._idle:
             connection = self._idle.pop()
             if connection.closing:
                 continue
-            if exchange.started_ns - connection.idle_since > self._endpoint.idle_reuse_s * 1e9:
+            if at - connection.idle_since > self._reuse_ns:
                 connection.close()
                 continue
             exchange.reused = True
-            connection.begin(exchange)
-            return exchange
-        task = self._tasks[exchange] = self._loop.create_task(self._connect(exchange))
+            connection.begin(exchange, self._head + headers, body)
+            return False
+        exchange.state = State.OPENING
+        task = self._tasks[exchange] = self._loop.create_task(self._connect(exchange, headers, body))
         task.add_done_callback(self._report)
-        return exchange
+        return True
 
     def cancel(self, exchange: Exchange, reason: str | None = None, ending: Ending = Ending.CANCELLED) -> None:
         """End an exchange now; its connection is closed, because its answer may still be coming."""
-        if exchange.state is State.ENDED:
-            return
         if (task := self._tasks.pop(exchange, None)) is not None:
             task.cancel()
         if (connection := exchange.connection) is not None:
+            connection.read(exchange)
+            if exchange.state is State.ENDED:  # it was over, and nobody had looked
+                return
             connection.drop()
         exchange.end(ending, reason)
 
@@ -116,12 +112,12 @@ class Client:
                 break
             await asyncio.sleep(0)
 
-    async def _connect(self, exchange: Exchange) -> None:
+    async def _connect(self, exchange: Exchange, headers: str, body: list[bytes]) -> None:
         timeout = self._endpoint.connect_timeout_s
         try:
             async with asyncio.timeout(timeout):
                 _, connection = await self._loop.create_connection(
-                    lambda: Connection(self._on_idle, self._on_closed),
+                    lambda: Connection(self),
                     self._address,
                     self._endpoint.port,
                     ssl=self._tls,
@@ -142,17 +138,19 @@ class Client:
         if exchange.state is State.ENDED:
             connection.close()
         else:
-            connection.begin(exchange)
+            connection.begin(exchange, self._head + headers, body)
 
     def _report(self, task: asyncio.Task[None]) -> None:
         """A bug while connecting must be heard now, not when the task is collected."""
         if not task.cancelled() and (error := task.exception()) is not None:
             self._loop.call_exception_handler({"message": "connecting failed by a bug", "exception": error})
 
-    def _on_idle(self, connection: Connection) -> None:
+    def on_idle(self, connection: Connection) -> None:
+        """It may carry another exchange."""
         self._idle.append(connection)
 
-    def _on_closed(self, connection: Connection) -> None:
+    def on_closed(self, connection: Connection) -> None:
+        """It may not."""
         self._open.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)

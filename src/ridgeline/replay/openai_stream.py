@@ -9,6 +9,7 @@ object, whatever its content type says.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -17,11 +18,13 @@ import msgspec
 from ridgeline.core.record import Outcome
 from ridgeline.replay.chunks import Oddity, error_of, is_overflow, message_of, pieces
 from ridgeline.replay.common import Chunk, common_chunk
+from ridgeline.replay.repeat import Repeat, learn
 from ridgeline.replay.sse import EventStream
-from ridgeline.replay.usage import Usage, usages
+from ridgeline.replay.usage import NOTHING, Usage, usages
 
 _decode = msgspec.json.Decoder().decode
 _BOM = b"\xef\xbb\xbf"
+_LESSON_EVERY = 8  # content events at least: learning costs as much as reading four of them
 _ERROR_LENGTH = 500  # characters of a server's own words worth keeping
 
 
@@ -35,6 +38,9 @@ class Ending(Enum):
     CANCELLED = "cancelled"
     PROTOCOL = "protocol"  # the bytes were not HTTP
     UNSENT = "unsent"  # no connection, or it broke before an answer began
+
+
+_COMPLETE, _OK = Ending.COMPLETE, Outcome.OK
 
 
 class Answer(NamedTuple):
@@ -79,8 +85,8 @@ class ResponseDecoder:
 
     __slots__ = (
         "_body", "_chunk_ns", "_chunk_tokens", "_counted_at", "_done", "_error", "_finish", "_first", "_first_byte",
-        "_first_visible", "_flags", "_hidden", "_last_byte", "_no_completion", "_status", "_stream", "_texts", "_usage",
-        "_whole", "content_type",
+        "_first_visible", "_flags", "_hidden", "_last_byte", "_lesson_at", "_no_completion", "_repeat", "_status",
+        "_stream", "_texts", "_usage", "_whole", "content_type",
     )  # fmt: skip
 
     def __init__(self, status: int = 200, content_type: str = "text/event-stream") -> None:
@@ -100,7 +106,11 @@ class ResponseDecoder:
         self._texts: dict[int, list[str]] = {}
         self._hidden: dict[int, list[str]] = {}
         self._finish: dict[int, str] = {}
-        self._usage = Usage()
+        self._usage = NOTHING
+        self._repeat: Repeat | None = (
+            None  # the shape of the last event, when others may follow that differ in their text
+        )
+        self._lesson_at = 2  # content events before the next try to learn it
         self._error: str | None = None
         self._done = False
         self._flags: set[str] = set()
@@ -129,13 +139,42 @@ class ResponseDecoder:
             if self._body:
                 self._body = []
             self._stream = EventStream()
-        for name, event in self._stream.feed(data):
+        elif (repeat := self._repeat) is not None and (texts := repeat.texts(data)) is not None:
+            self._more(texts, (at_ns,) * len(texts))
+            return
+        if (plain := self._stream.plain(data)) is None:
+            for name, event in self._stream.feed(data):
+                self._event(name, event, at_ns)
+            return
+        for event in plain:
             if self._done:
                 self._flags.add("after_done")
-            elif event[:1] != b"{" or name or (chunk := common_chunk(event)) is None:
-                self._event(name, event, at_ns)
-            else:
+            elif event[:1] == b"{" and (chunk := common_chunk(event)) is not None:
                 self._common(chunk, at_ns)
+            else:
+                self._event(b"", event, at_ns)
+        if len(self._chunk_ns) >= self._lesson_at and not self._done:
+            self._lesson_at = len(self._chunk_ns) + _LESSON_EVERY
+            self._repeat = learn(plain[-1])
+
+    @property
+    def repeats(self) -> bool:
+        """Whether more events like the last one are expected: `feed_many` may be worth a try."""
+        return self._repeat is not None
+
+    def feed_many(self, data: bytes, ended: list[int], stamps: list[int]) -> bool:
+        """Take the body bytes of several reads at once, if they are all events like the last one but for their text and
+        every read ended with an event. `ended`: how many events ended in each read, `stamps`: when each came. False:
+        they are not so, and nothing was taken."""
+        repeat = self._repeat
+        if repeat is None or (texts := repeat.texts(data)) is None:
+            return False
+        if len(ended) != len(stamps) or sum(ended) != len(texts):
+            return False
+        if len(texts) != len(stamps):
+            stamps = [at for at, count in zip(stamps, ended, strict=True) for _ in range(count)]
+        self._more(texts, stamps)
+        return True
 
     def close(self, ending: Ending = Ending.COMPLETE, reason: str | None = None) -> Answer:
         """The answer, once the transfer has ended in the way `ending` says (`reason`: the transport's own words)."""
@@ -146,7 +185,11 @@ class ResponseDecoder:
                 self._done = True
             else:
                 self._flags.add("partial_event")
-        outcome, error = self._verdict(ending, reason)
+        fine = self._done and self._finish and self._chunk_ns and self._error is None and not self._no_completion
+        if fine and ending is _COMPLETE and self._status // 100 == 2:
+            outcome, error = _OK, None
+        else:
+            outcome, error = self._verdict(ending, reason)
         usage = self._usage
         if usage.completion_tokens is not None and (usage.reasoning_tokens or 0) > usage.completion_tokens:
             self._flags.add("reasoning_over_completion")
@@ -178,6 +221,14 @@ class ResponseDecoder:
         self._whole = opening in (b"{", b"[", b"<")
         return not self._whole and opening != b""
 
+    def _more(self, texts: list[str], stamps: Sequence[int]) -> None:
+        """Take texts of events that repeat the last one."""
+        assert self._repeat is not None
+        (self._hidden if self._repeat.hidden else self._texts)[0] += texts
+        self._chunk_ns += stamps
+        if self._chunk_tokens is not None:
+            self._chunk_tokens += (None,) * len(texts)
+
     def _common(self, chunk: Chunk, at_ns: int) -> None:
         """Take an event of the common shape."""
         generated = False
@@ -204,8 +255,12 @@ class ResponseDecoder:
 
     def _event(self, name: bytes, data: bytes, at_ns: int) -> None:
         """Take any event."""
+        if self._done:
+            self._flags.add("after_done")
+            return
         if len(data) < 16 and data.strip() == b"[DONE]":
             self._done = True
+            self._repeat = None
             return
         try:
             chunk = _parse(data)

@@ -21,31 +21,36 @@ PHASE, SCHEDULED, SENT, FIRST_TOKEN, LAST_TOKEN, END, OUTCOME, ERROR, FLAGS, COM
 def make_row(send: Send, exchange: Exchange, answer: Answer, clock: ScaledClock) -> Row:
     """The record of a request that has ended, in the order of `FIELDS` (a test holds it to that). Times become
     simulated; a response's odd headers become flags."""
-    session = send.session
-    conversation = session.conversations[send.key.conversation]
-    turn = conversation.turns[send.key.turn]
-    usage = answer.usage
-    blocks = len(turn.hash_ids)
-    status = exchange.status
-    flags, error = answer.flags, answer.error
-    if status is not None and status // 100 != 2:
-        flags, error = _refused(exchange, status, answer)
-    stamps = (
-        exchange.sent_ns,
-        answer.first_byte_ns,
-        answer.first_token_ns,
-        answer.first_visible_ns,
-        answer.last_token_ns,
-        exchange.end_ns,
-    )
-    chunks = answer.chunk_ns
+    session, key = send.session, send.key
+    conversation = session.conversations[key.conversation]
+    turn = conversation.turns[key.turn]
+    (
+        outcome, error, flags, first_byte, _, first_visible, _, chunks, chunk_tokens, usage, *_
+    ) = answer  # fmt: skip
+    status, sent, end = exchange.status, exchange.sent_ns, exchange.end_ns
+    if status is None:
+        seen = None
+    else:
+        seen = len(chunks)
+        if status // 100 != 2:
+            flags, error = _refused(exchange, status, answer)
     if clock.speed == 1.0:
         origin = clock.origin_ns
-        times = [None if stamp is None else stamp - origin for stamp in stamps]
-        chunk_times = [stamp - origin for stamp in chunks]
+        if sent is not None:
+            sent -= origin
+        if end is not None:
+            end -= origin
+        if first_byte is not None:
+            first_byte -= origin
+        if first_visible is not None:
+            first_visible -= origin
+        chunks = [stamp - origin for stamp in chunks]
     else:
-        times = [None if stamp is None else clock.at(stamp) for stamp in stamps]
-        chunk_times = list(map(clock.at, chunks))
+        sent, end, first_byte, first_visible = (
+            None if stamp is None else clock.at(stamp) for stamp in (sent, end, first_byte, first_visible)
+        )
+        chunks = list(map(clock.at, chunks))
+    blocks = len(turn.hash_ids)
     return (
         send.id,
         send.phase,
@@ -53,7 +58,7 @@ def make_row(send: Send, exchange: Exchange, answer: Answer, clock: ScaledClock)
         send.tree,
         session.id,
         conversation.id,
-        send.key.turn,
+        key.turn,
         conversation.depth,
         send.correlation_id,
         send.parent_correlation_id,
@@ -61,33 +66,42 @@ def make_row(send: Send, exchange: Exchange, answer: Answer, clock: ScaledClock)
         turn.inner,
         turn.source_kind,
         send.scheduled_ns,
-        *times,
-        answer.outcome,
+        sent,
+        first_byte,
+        chunks[0] if seen else None,
+        first_visible,
+        chunks[-1] if seen else None,
+        end,
+        outcome,
         status,
         error,
         flags,
         turn.input_tokens,
         send.max_tokens,
-        usage.prompt_tokens,
-        usage.completion_tokens,
-        usage.reasoning_tokens,
-        usage.cached_tokens,
-        None if status is None else len(chunks),
-        answer.first_chunk_tokens,
-        tuple(chunk_times),
+        *usage,
+        seen,
+        chunk_tokens[0] if chunk_tokens else None,
+        tuple(chunks),
         turn.hit_blocks if blocks else None,
         blocks or None,
     )
 
 
+class _Nobody:
+    """Owns an exchange that never was."""
+
+    def on_sent(self, exchange: Exchange) -> None: ...
+
+    def on_ready(self, exchange: Exchange) -> None: ...
+
+    def on_end(self, exchange: Exchange) -> None: ...
+
+
 def lost_row(send: Send, at_ns: int, reason: str) -> Row:
     """The row of a request whose process ended at `at_ns` (simulated): what was asked is known, the rest is not."""
-    exchange = Exchange(b"", [], lambda _: None, lambda _: None)
-    exchange.end(Ending.UNSENT, reason)
-    answer = ResponseDecoder(0).close(Ending.UNSENT, reason)
-    row = list(make_row(send, exchange, answer, ScaledClock(0)))
-    row[END] = at_ns
-    return tuple(row)
+    exchange = Exchange(_Nobody())
+    exchange.end_ns = at_ns
+    return make_row(send, exchange, ResponseDecoder(0).close(Ending.UNSENT, reason), ScaledClock(0))
 
 
 def _refused(exchange: Exchange, status: int, answer: Answer) -> tuple[tuple[str, ...], str | None]:

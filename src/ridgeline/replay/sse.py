@@ -23,7 +23,8 @@ Event: TypeAlias = tuple[bytes, bytes]
 
 
 class EventStream:
-    """One stream. `feed` returns the events these bytes completed; `pending` is what the end would discard."""
+    """One stream. `feed` returns the events these bytes completed, `plain` does for the common read; `pending` is what
+    the end would discard."""
 
     __slots__ = ("_between", "_data", "_line", "_name", "_skip_lf", "_started")
 
@@ -40,20 +41,22 @@ class EventStream:
         if not self._started:
             data = self._start(data)
         events: list[Event] = []
-        if self._between and b"\r" not in data:
-            # The common read: whole events of one data line each. Anything else takes the rules below.
-            blocks = data.split(b"\n\n")
-            plain = data.count(b"\n") == 2 * len(blocks) - 2  # no line end inside a block
-            data = blocks.pop()
-            for block in blocks:
-                if plain and block[:6] == b"data: " and len(block) > 6:
-                    events.append((b"", block[6:]))
-                else:
-                    self._lines(block + b"\n\n", events)
-            if not data:
-                return events
         self._lines(data, events)
         self._between = self._started and not (self._line or self._data or self._name or self._skip_lf)
+        return events
+
+    def plain(self, data: bytes) -> list[bytes] | None:
+        """The data of the events, when these bytes are nothing but whole events of one `data: ` line each: the common
+        read. None: they are not, nothing was taken, and `feed` must have them."""
+        if data[:6] != b"data: " or data[-2:] != b"\n\n" or b"\r" in data:
+            return None
+        if not self._between:
+            if self._started or self._line:
+                return None
+            self._started = self._between = True  # no byte order mark
+        events = data[6:-2].split(b"\n\ndata: ")
+        if data.count(b"\n") != 2 * len(events) or b"" in events:  # a line end inside of one, or one without data
+            return None
         return events
 
     @property

@@ -21,12 +21,12 @@ class Usage(NamedTuple):
 
     def updated(self, newer: Usage) -> Usage:
         """The later statement wins, field by field: a count once given is not lost when a later chunk leaves it out."""
-        if self == _NOTHING:
+        if self is NOTHING:
             return newer
         return Usage(*(old if new is None else new for old, new in zip(self, newer, strict=True)))
 
 
-_NOTHING = Usage()
+NOTHING = Usage()
 
 
 def usages(chunk: dict[str, Any]) -> Iterator[Usage]:

@@ -370,3 +370,4 @@ class _Worker:
             send_id, phase, lane, tree, session, conversation, turn, *rest = action
             key = TurnKey(conversation, turn)
             self._exchanges.send(Send(send_id, phase, lane, tree, self._sessions[session], key, *rest))
+        self._exchanges.flush()

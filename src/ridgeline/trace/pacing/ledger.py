@@ -43,6 +43,7 @@ class Ledger(Generic[Flight]):
         self._in_flight: dict[int, tuple[Flight, bool]] = {}
         self._next_id = 0
         self._ending = Ending.SENDING
+        self.sending = True
         self._start_ns = 0
         self._profiling_start_ns: int | None = None
         self._profiling_end_ns: int | None = None
@@ -59,10 +60,6 @@ class Ledger(Generic[Flight]):
     @property
     def in_flight(self) -> int:
         return len(self._in_flight)
-
-    @property
-    def sending(self) -> bool:
-        return self._ending is Ending.SENDING
 
     @property
     def finished(self) -> bool:
@@ -117,6 +114,8 @@ class Ledger(Generic[Flight]):
 
     def tick(self, now_ns: int) -> None:
         """Let the deadlines up to `now_ns` pass."""
+        if self.sending and self._duration_ns is None:
+            return
         closes = self.closes_ns
         if self._ending is Ending.SENDING and closes is not None and now_ns >= closes:
             self.stop(closes)
@@ -130,6 +129,7 @@ class Ledger(Generic[Flight]):
         if self._ending is not Ending.SENDING:
             return
         self._ending = Ending.DRAINING
+        self.sending = False
         self._profiling_end_ns = at_ns
         if not self._in_flight:
             self._over(at_ns)
@@ -151,6 +151,9 @@ class Ledger(Generic[Flight]):
 
     def take_cancels(self) -> list[int]:
         """Ids to cancel that have not been handed out yet and are still in flight."""
+        if not self._cancels:
+            self._cancel_at_ns = None
+            return []
         cancels = [send_id for send_id in self._cancels if send_id in self._in_flight]
         self._cancels.clear()
         self._cancel_at_ns = None
@@ -177,6 +180,7 @@ class Ledger(Generic[Flight]):
 
     def _cancel_all(self, at_ns: int) -> None:
         self._ending = Ending.CANCELLING
+        self.sending = False
         self._drained_ns = at_ns
         self._give_up_ns = at_ns + CANCEL_PATIENCE_NS
         if self._in_flight:
@@ -186,5 +190,6 @@ class Ledger(Generic[Flight]):
 
     def _over(self, at_ns: int) -> None:
         self._ending = Ending.OVER
+        self.sending = False
         if self._drained_ns is None:
             self._drained_ns = at_ns
