@@ -1,6 +1,6 @@
 """Repeats of one cell as one point: means over them, and how far they lie apart.
 
-In: points, some of which measured the same cell (line, concurrency, source) several times in one run. Out: one point a
+In: points, some of which measured the same cell (line, concurrency, series) several times in one run. Out: one point a
 cell whose measures are means over its good repeats, with the lowest and highest value of each as its bar. Drawing every
 repeat for itself would put the luckiest one on a frontier.
 """
@@ -28,14 +28,13 @@ class Folded(NamedTuple):
 
 
 def folded(points: Iterable[Point]) -> Folded:
-    """Points with their repeats put together. The id is that of the first repeat; `facts.repeats` says how many."""
-    cells: dict[tuple[str, int, str], list[Point]] = {}
-    found: list[Point] = []
+    """Points with their repeats put together, each where its first repeat was. The id is that of the first repeat;
+    `facts.repeats` says how many."""
+    cells: dict[tuple[str, ...], list[Point]] = {}
     for point in points:
-        if point.validity in _GOOD:
-            cells.setdefault((point.line, point.concurrency, str(point.source)), []).append(point)
-        else:
-            found.append(point)
+        alone = () if point.validity in _GOOD else (point.id,)
+        cells.setdefault((point.line, str(point.concurrency), point.series, *alone), []).append(point)
+    found: list[Point] = []
     bars: dict[str, dict[str, tuple[float, float]]] = {}
     for repeats in cells.values():
         if len(repeats) == 1:
@@ -57,7 +56,7 @@ def folded(points: Iterable[Point]) -> Folded:
                 validity=Validity.UNPROVEN if unproven else Validity.VALID,
             )
         )
-    return Folded(tuple(sorted(found, key=lambda p: (p.line, p.concurrency, p.source, p.id))), bars)
+    return Folded(tuple(found), bars)
 
 
 def _names(repeats: list[Point]) -> list[str]:

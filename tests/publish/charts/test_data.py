@@ -6,6 +6,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+import pytest
 from tests.publish.report import sample
 
 from ridgeline.core.deployment import Deployment, Item, Service
@@ -139,3 +140,32 @@ def test_reasons_and_cautions_travel() -> None:
     degraded = [point for point in page["points"] if point["validity"] == Validity.DEGRADED]
     assert degraded and all(point["reasons"] for point in degraded)
     assert [c["code"] for point in page["points"] for c in point["cautions"]] == ["W204"]
+
+
+def test_repeats_of_a_cell_are_one_point_with_bars_and_the_lucky_one_leads_no_frontier() -> None:
+    ladder = sample.ladder("b200", "vllm")
+    first = ladder[0]
+    y = first.measures["throughput_per_gpu.total"]
+    again = [
+        replace(
+            first,
+            id=f"{first.id}.{n}",
+            measures={**first.measures, "throughput_per_gpu.total": Measure(by * (y.value or 0), y.unit)},
+        )
+        for n, by in enumerate((1.3, 0.7))
+    ]
+    told = packed(page_data([*ladder, *again], [], header=sample.HEADER))
+    assert len(told["points"]) == len(ladder)
+    [mine] = [p for p in told["points"] if p["id"] == first.id]
+    at = told["keys"].index("throughput_per_gpu.total")
+    assert mine["repeats"] == 3 and mine["v"][at] == pytest.approx(y.value)
+    [bar] = [bar for bar in mine["bars"] if bar[0] == at]
+    assert bar[1:] == pytest.approx([0.7 * (y.value or 0), 1.3 * (y.value or 0)])
+    assert all(p["bars"] == [] and p["repeats"] == 1 for p in told["points"] if p["id"] != first.id)
+
+
+def test_a_laid_over_run_is_never_a_repeat_of_the_official_one() -> None:
+    ladder = sample.ladder("b200", "vllm")
+    over = [replace(point, id=f"{point.id}~over", series=f"{point.series}/unofficial:x") for point in ladder]
+    told = page_data([*ladder, *over], [], header=sample.HEADER)
+    assert len(told["points"]) == 2 * len(ladder) and all(p["repeats"] == 1 for p in told["points"])

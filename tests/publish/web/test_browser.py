@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -23,6 +24,7 @@ from tests.publish.web import sample
 from tests.publish.web.test_pages import HOSTILE, hostile
 
 from ridgeline.cli.serve import _given
+from ridgeline.core.point import Measure
 from ridgeline.publish.web.app import create_app
 from ridgeline.publish.web.context import Context
 from ridgeline.publish.web.data import Library
@@ -318,6 +320,26 @@ def test_a_box_on_the_plot_chooses_rows_and_stands_in_the_address(show: Any) -> 
     assert page.evaluate(rows) == inside and page.evaluate(every) >= before
     page.locator("#unbox").click()
     assert page.evaluate(rows) == before and "box=" not in page.url
+
+
+def test_repeats_are_drawn_with_their_range_and_the_drawer_says_it(browser: Any) -> None:
+    ladder = report.ladder("b200", "vllm")
+    points = []
+    for n, by in enumerate((0.97, 1.0, 1.05)):
+        for point in ladder:
+            y = point.measures["throughput_per_gpu.total"]
+            told = {**point.measures, "throughput_per_gpu.total": Measure(by * (y.value or 0), y.unit)}
+            points.append(replace(point, id=f"{point.id}.{n}", measures=told))
+    server = serve(create_app(Context(Library([sample.shelf(sample.run("thrice", points))]))))
+    page = browser.new_page()
+    page.goto(server.base)
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate("document.querySelectorAll('#plot .pt .bar').length") == len(ladder)
+    page.locator("#points tbody tr").first.click()
+    assert "Means of 3 repeats" in page.locator("#drawer").inner_text()
+    assert " to " in page.locator("#drawer .range").first.inner_text()
+    page.close()
+    server.stop()
 
 
 def test_the_picture_is_saved_with_its_question_and_what_was_not_measured(show: Any) -> None:

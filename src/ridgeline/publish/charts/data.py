@@ -19,6 +19,7 @@ from ridgeline.core.point import Point
 from ridgeline.publish.charts import axes, slots
 from ridgeline.publish.charts.words import heading, plain
 from ridgeline.results.frontier import Exclusion, frontier
+from ridgeline.results.repeats import Folded, folded
 from ridgeline.results.runfolder import Failure, RunHeader
 
 SIGNIFICANT = 7  # digits kept of a value: far below any noise, and a third of the file's size
@@ -32,7 +33,10 @@ def page_data(
     deployments: Mapping[str, Deployment] | None = None,
     known_slots: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """Everything the page shows. `deployments`: run key to what was started. `known_slots`: see slots.assign."""
+    """Everything the page shows; repeats of a cell are one point with bars. `deployments`: run key to what was started.
+    `known_slots`: see slots.assign."""
+    together = folded(points)
+    points = together.points
     shown = slots.shown(points, known_slots)
     place = {series.key: number for number, series in enumerate(shown)}
     subjects = subjects_of(points)
@@ -53,6 +57,7 @@ def page_data(
         "points": [
             {
                 **row(point, keys),
+                "bars": together.bars.get(point.id, {}),
                 **about(point, started.get(point.run_key)),
                 "s": place[point.series],
                 "subject": number[subject_of(point)],
@@ -60,20 +65,22 @@ def page_data(
             }
             for point in points
         ],
-        "fronts": fronts(points, offered),
+        "fronts": fronts(points, offered, together),
         "absent": [absent_row(failure, points, number) for failure in failures],
         "run": {"name": header.name, "commands": commands(header)},
     }
 
 
-def fronts(points: Sequence[Point], offered: axes.Offered) -> dict[str, Any]:
+def fronts(points: Sequence[Point], offered: axes.Offered, together: Folded | None = None) -> dict[str, Any]:
     """For each pair `x|y`: `lines`, the positions of every series' frontier points by rising x; `by`, for every point
-    the position of its witness or -1; `near`, the dominated points that are within noise of the frontier."""
+    the position of its witness or -1; `near`, the dominated points that are within noise of the frontier (by the range
+    of their repeats, where there are any)."""
     at = {point.id: number for number, point in enumerate(points)}
     found = {}
     for x in offered.x:
         for y in offered.y:
-            answer = frontier(points, axes.axis_of(x), axes.axis_of(y), mix_sources=True)
+            bars = together.interval if together and together.bars else None
+            answer = frontier(points, axes.axis_of(x), axes.axis_of(y), mix_sources=True, interval=bars)
             witness = answer.dominated_by
             found[f"{x}|{y}"] = {
                 "lines": [[at[id] for id in series.frontier] for series in answer.series if series.frontier],
@@ -114,7 +121,8 @@ def packed(data: Mapping[str, Any], keys: Sequence[str] = ()) -> dict[str, Any]:
     points = []
     for point in data["points"]:
         why = [[keys.index(key), reasons.setdefault(text, len(reasons))] for key, text in point["why"].items()]
-        points.append({**point, "v": [point["v"].get(key) for key in keys], "why": why})
+        bars = [[keys.index(key), *_short(*bar)] for key, bar in point.get("bars", {}).items() if key in keys]
+        points.append({**point, "v": [point["v"].get(key) for key in keys], "why": why, "bars": bars})
     return {**data, "keys": keys, "points": points, "reasons": list(reasons)}
 
 
@@ -159,7 +167,7 @@ def row(point: Point, keys: Iterable[str]) -> dict[str, Any]:
         elif not math.isfinite(measure.value):
             why[key] = f"The value is {measure.value}: not a finite number."
         else:
-            values[key] = float(f"{measure.value:.{SIGNIFICANT}g}")
+            [values[key]] = _short(measure.value)
     return {
         "id": point.id,
         "name": point.name,
@@ -169,11 +177,16 @@ def row(point: Point, keys: Iterable[str]) -> dict[str, Any]:
         "validity": str(point.validity),
         "c": point.concurrency,
         "gpus": point.gpus,
+        "repeats": int(point.facts.get("repeats") or 1),
         "reasons": list(point.reasons),
         "cautions": [{"code": c.code, "message": c.message, "hint": c.hint} for c in point.cautions],
         "v": values,
         "why": why,
     }
+
+
+def _short(*values: float) -> list[float]:
+    return [float(f"{value:.{SIGNIFICANT}g}") for value in values]
 
 
 def about(point: Point, deployment: Deployment | None) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from ridgeline.publish.web.data import Chart, Holding, Library, Run, Subject
 from ridgeline.publish.web.memory import by_subject, charts_of
 from ridgeline.publish.web.question import Question
 from ridgeline.results.frontier import Frontier, frontier
+from ridgeline.results.repeats import Folded, folded
 
 Prices = Callable[[str], float | None]  # runner to US dollars per GPU-hour
 MARKS = 1500  # more than that on one plot is ink
@@ -35,12 +36,16 @@ class Asked:
     holding: Holding
     subject: Subject | None
     charts: Mapping[Subject, Chart]
-    points: tuple[Point, ...]  # of the chart, laid-over ones included
+    together: Folded  # points of the chart, laid-over ones included; repeats of a cell are one with bars
     x: str | None
     y: str | None
     offered: axes.Offered
     overlays: tuple[tuple[str, str, int], ...]  # id, name and points on this chart of the runs laid over
     notices: tuple[str, ...]
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        return self.together.points
 
 
 def settle(library: Library, question: Question, prices: Prices | None = None) -> Asked:
@@ -62,7 +67,8 @@ def settle(library: Library, question: Question, prices: Prices | None = None) -
     official: Sequence[Point] = ()
     if subject:
         official = holding.latest(subject) if grouped is None else grouped[subject]
-    points = priced((*official, *laid), prices)
+    together = folded(priced((*official, *laid), prices))
+    points = together.points
     offered = axes.offered(points)
     usual = axes.usual(points)
     x, y = usual["x"], usual["y"]
@@ -71,7 +77,7 @@ def settle(library: Library, question: Question, prices: Prices | None = None) -
             notices.append(f"“{name}” has no value “{wanted}” here")
     x = question.x if question.x in offered.x else x
     y = question.y if question.y in offered.y else y
-    return Asked(holding, subject, charts, points, x, y, offered, names, tuple(notices))
+    return Asked(holding, subject, charts, together, x, y, offered, names, tuple(notices))
 
 
 def priced(points: tuple[Point, ...], prices: Prices | None) -> tuple[Point, ...]:
@@ -101,7 +107,8 @@ def answer(asked: Asked) -> Frontier | None:
     """The frontier of a settled question: every source in its own series, each laid-over run in series of its own."""
     if asked.x is None or asked.y is None:
         return None
-    return frontier(asked.points, axis_of(asked.x), axis_of(asked.y), mix_sources=True)
+    bars = asked.together.interval if asked.together.bars else None
+    return frontier(asked.points, axis_of(asked.x), axis_of(asked.y), mix_sources=True, interval=bars)
 
 
 def chart(asked: Asked, question: Question) -> dict[str, Any]:
@@ -134,10 +141,15 @@ def chart(asked: Asked, question: Question) -> dict[str, Any]:
         "columns": columns,
         "have": _have(points, every),
         "points": [
-            {**row(point, needed), "s": place[point.series], "subject": number[subject_of(point)]}
+            {
+                **row(point, needed),
+                "bars": asked.together.bars.get(point.id, {}),
+                "s": place[point.series],
+                "subject": number[subject_of(point)],
+            }
             for point in drawn.points
         ],
-        "fronts": fronts(drawn.points, pair),
+        "fronts": fronts(drawn.points, pair, asked.together),
         "absent": [absent_row(failure, points, number) for failure in failures],
         "thinned": drawn.left_out,
         "beyond": True,  # links may name points that this chart does not draw

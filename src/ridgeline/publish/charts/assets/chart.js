@@ -17,7 +17,7 @@ function domain(values, isLog, air) {
   return [0, top > 0 ? top * air : 1];
 }
 
-/** host: positioned element. scene: {points: [{i, s, x, y, on, degraded}], series, lines: [[i…]…], x, y (axis: label,
+/** host: positioned element. scene: {points: [{i, s, x, y, bx, by (ranges), on, degraded}], series, lines: [[i…]…], x, y (axis: label,
     unit, better), logX, logY, limit, box, tip(i) → nodes}. handlers: hover(i), open(i), limit(value, done), box(box). */
 export function plot(host, scene, handlers) {
   const W = host.clientWidth - 8, narrow = W < 620, H = narrow ? 380 : Math.max(460, Math.min(540, innerHeight - 330));
@@ -130,7 +130,8 @@ export function plot(host, scene, handlers) {
   function mark(parent, p, r) {
     const s = series[p.s], [px, py] = at(p);
     const ring = p.near ? el('path', { d: markPath(s.shape, px, py, r + 2.6), fill: 'none', stroke: `var(--s${s.slot})` }) : null;
-    parent.append(el('g', { class: `pt ${p.on ? 'on' : p.degraded ? 'degraded' : p.near ? 'near' : 'dominated'}`, 'data-i': p.i }, ring, markNodes(s, px, py, p.degraded ? 4.4 : r, { source: s.source, degraded: p.degraded, overlay: s.overlay })));
+    const end = 3, bars = [p.bx && `M${x(p.bx[0])},${py}H${x(p.bx[1])}M${x(p.bx[0])},${py - end}v${2 * end}M${x(p.bx[1])},${py - end}v${2 * end}`, p.by && `M${px},${y(p.by[0])}V${y(p.by[1])}M${px - end},${y(p.by[0])}h${2 * end}M${px - end},${y(p.by[1])}h${2 * end}`].filter(Boolean).join('');
+    parent.append(el('g', { class: `pt ${p.on ? 'on' : p.degraded ? 'degraded' : p.near ? 'near' : 'dominated'}`, 'data-i': p.i }, bars ? el('path', { d: bars, class: 'bar', stroke: `var(--s${s.slot})` }) : null, ring, markNodes(s, px, py, p.degraded ? 4.4 : r, { source: s.source, degraded: p.degraded, overlay: s.overlay })));
   }
 
   /* names beside the lines, with the word for what was not measured; on a narrow plot only that word, once a kind */

@@ -34,11 +34,13 @@ function numbers(point, { measures, headline, x, y }) {
     const v = point.v[key], m = measures[key], [text, unit] = v == null ? [] : figure(v, m);
     return el('div', {}, el('dt', {}, m.label), v == null
       ? el('dd', { class: 'absent' }, el('span', { class: 'none' }, 'not measured'), el('small', {}, why(point, key)))
-      : el('dd', { class: minor ? 'minor' : '' }, text, ' ', el('small', {}, unit)));
+      : el('dd', { class: minor ? 'minor' : '' }, text, ' ', el('small', {}, unit), range(point, key, m)));
   };
   return el('section', {}, el('dl', { class: 'big' }, shown(y), shown(x), headline.filter(key => key !== x && key !== y).slice(0, 4).map(key => shown(key, true))),
-    el('p', { class: 'small faint' }, point.interval ?? 'No interval: it takes three or more runs of a cell to give one.'));
+    el('p', { class: 'small faint' }, point.repeats > 1 ? `Means of ${point.repeats} repeats; below each its lowest and highest.` : 'One run, so no interval: `--repeats 3` measures a cell three times.'));
 }
+
+const range = (point, key, m) => (point.bars[key] ? el('span', { class: 'range' }, point.bars[key].map(v => figure(v, m)[0]).join(' to ')) : null);
 
 function truth(point) {
   if (point.source === 'measured' && point.validity === 'valid') return null;

@@ -4,7 +4,7 @@
 
    Data, as charts/data.py writes it: `models`, `subjects` (what one chart is about), `series` (slot, source, overlay),
    `measures` (words, unit, direction and formula of each), `axes` (offered), `points` with values in the order of
-   `keys` and reasons by number, `fronts` by `x|y`: `lines`, positions by rising x; `by`, the witness of each point;
+   `keys` and reasons by number (`bars`: lowest and highest of a cell's repeats), `fronts` by `x|y`: `lines`, positions by rising x; `by`, the witness of each point;
    `near`, those within noise. */
 import { firstLimit, plot } from './chart.js';
 import { all, copy, decimals, el, figureText, figureUnit, number, one, vars } from './dom.js';
@@ -35,6 +35,7 @@ function adopt(raw) {
     facts: [], provenance: [], launch: [], again: '', ...p, i,
     v: Object.fromEntries(data.keys.map((key, k) => [key, p.v[k]]).filter(([, v]) => v != null)),
     why: Object.fromEntries(p.why.map(([k, r]) => [data.keys[k], data.reasons[r]])),
+    bars: Object.fromEntries((p.bars ?? []).map(([k, low, high]) => [data.keys[k], [low, high]])),
   }));
   byId = new Map(points.map(p => [p.id, p]));
   fields = pageFields(data, options.fields);
@@ -198,7 +199,7 @@ function draw() {
     return undefined;
   }
   chart = plot(host, {
-    points: shown.map(p => ({ i: p.i, s: p.s, x: p.v[x], y: p.v[y], on: p.state === 'on', near: p.state === 'near', degraded: p.state === 'degraded' })).sort((a, b) => a.x - b.x),
+    points: shown.map(p => ({ i: p.i, s: p.s, x: p.v[x], y: p.v[y], bx: p.bars[x], by: p.bars[y], on: p.state === 'on', near: p.state === 'near', degraded: p.state === 'degraded' })).sort((a, b) => a.x - b.x),
     series, lines, x: measures[x], y: measures[y], logX: now.logX, logY: now.logY, limit: now.limit, box: state.box, tip: tipOf, ladder: i => ladderOf(points[i]).map(p => p.i),
   }, {
     hover: i => { if (i !== hot) heat(i ?? pinned()); },
@@ -349,7 +350,7 @@ function openPoint(p, keepFocus = false) {
   if (Boolean(p) !== was && innerWidth > 1180) { draw(); key(); }
   if (!p) { heat(null); if (was) { const i = returnTo?.dataset?.i; ((i != null && one(`#points tr[data-i="${i}"]`)) || (returnTo?.isConnected ? returnTo : one('#plot'))).focus({ preventScroll: true }); } return; }
   const ladder = ladderOf(p), k = ladder.indexOf(p);
-  if (options.detail && !p.full) { p.full = 'asked'; options.detail(p).then(more => { Object.assign(p, more.point, { full: 'here', v: { ...more.point.v, ...p.v }, why: { ...more.point.why, ...p.why } }); measures = data.measures = { ...more.measures, ...measures }; if (state.p === p.id) openPoint(p, true); }, error => { p.full = null; p.failed = error.message; if (state.p === p.id) draw0(); }); }
+  if (options.detail && !p.full) { p.full = 'asked'; options.detail(p).then(more => { Object.assign(p, more.point, { full: 'here', repeats: p.repeats, v: { ...more.point.v, ...p.v }, why: { ...more.point.why, ...p.why } }); measures = data.measures = { ...more.measures, ...measures }; if (state.p === p.id) openPoint(p, true); }, error => { p.full = null; p.failed = error.message; if (state.p === p.id) draw0(); }); }
   const draw0 = () => drawer(host, p, { waiting: p.full === 'asked', deeper: options.deeper?.(p), series: series[p.s], measures, headline: data.headline.filter(h => h in p.v || h in p.why), x: now.x, y: now.y, ladder, by: witness(p), neighbour: ladder[k - 1] ?? ladder[k + 1] ?? null, run: data.run }, { go: q => openPoint(q, false), close: () => openPoint(null) });
   draw0();
   if (!keepFocus) one('h2', host).focus({ preventScroll: true });
