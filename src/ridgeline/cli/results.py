@@ -45,7 +45,7 @@ def import_(
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="What the files do not say: gpus, hardware, precision, source, ..."),
+        typer.Option("--set", metavar="NAME=VALUE", help="What the files do not say: gpus, hardware, source, ..."),
     ] = None,
     channel: Annotated[str, typer.Option(metavar="CHANNEL", help="Where new runs go: local or staging.")] = "local",
     as_json: JsonOption = False,
