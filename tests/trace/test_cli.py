@@ -102,6 +102,12 @@ def test_wrong_input_gives_a_message_and_2(
     assert words in capsys.readouterr().err
 
 
+def test_a_file_that_was_there_outlives_a_wrong_command(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text("mine\n")
+    assert run("synth", "-o", tmp_path / "x.jsonl", "--shape", "round") == 2
+    assert (tmp_path / "x.jsonl").read_text() == "mine\n" and len(list(tmp_path.iterdir())) == 1
+
+
 def test_an_unwritable_output_gives_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("synth", "-o", tmp_path / "none" / "t.jsonl", "--sessions", 1, "--shape", "quickstart") == 3
     assert "cannot write" in capsys.readouterr().err
