@@ -9,7 +9,7 @@ from typing import Any
 from tests.golden import golden
 
 from ridgeline.publish.gate.decision import Situation, decide
-from ridgeline.publish.gate.jobs import ingests, jobs_of
+from ridgeline.publish.gate.jobs import jobs_of
 from ridgeline.publish.gate.policy import inferencex_policy
 
 POLICY = inferencex_policy()
@@ -61,8 +61,8 @@ def test_fast_mode_changes_agentic_throughput_only() -> None:
 def test_a_purely_agentic_sweep_gathers_nothing_and_has_no_canary() -> None:
     found = made({"single_node": {"agentic": [AGENTIC]}}, "full-sweep-fail-fast")
     assert found.canary is None and found.collects == () and all(family.fail_fast for family in found.families)
-    assert ingests({**EMPTY, "single_node": {"agentic": [AGENTIC]}}) == "agentic"
-    assert ingests({**EMPTY, "single_node": {"1k1k": [FIXED]}}) == "fixed"
+    assert found.ingest == "agentic"
+    assert made({"single_node": {"1k1k": [FIXED]}}, "full-sweep-fail-fast").ingest == "fixed"
 
 
 def test_no_row_of_a_recorded_selection_is_lost() -> None:

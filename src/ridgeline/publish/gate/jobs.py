@@ -40,12 +40,14 @@ class Family(NamedTuple):
 
 
 class Jobs(NamedTuple):
-    """`canary` goes first and alone; `never` are rows no family takes. `collects`: whose results are gathered."""
+    """`canary` goes first and alone; `never` are rows no family takes. `collects`: whose results are gathered.
+    `ingest`: which one a push to the main branch asks for, `agentic` when any agentic row was selected."""
 
     canary: Job | None
     families: tuple[Family, ...]
     never: tuple[Row, ...]
     collects: tuple[str, ...]
+    ingest: str = "fixed"
 
     @property
     def total(self) -> int:
@@ -76,7 +78,7 @@ def jobs_of(output: Mapping[str, Any], decision: Decision, policy: GatePolicy) -
         for row in rows
     ]
     first = None if canary is None else _job("single canary", canary, decision, policy)
-    return Jobs(first, families, tuple(never), _collects(families, canary is not None))
+    return Jobs(first, families, tuple(never), _collects(families, canary is not None), _ingest(output))
 
 
 def _job(family: str, row: Row, decision: Decision, policy: GatePolicy) -> Job:
@@ -108,7 +110,6 @@ def _collects(families: tuple[Family, ...], canary: bool) -> tuple[str, ...]:
     return tuple(["throughput"] * fixed + ["evaluations"] * evals)
 
 
-def ingests(output: Mapping[str, Any]) -> str:
-    """Which ingest a push to main asks for: `agentic` when any agentic row was selected, else `fixed`."""
+def _ingest(output: Mapping[str, Any]) -> str:
     agentic = output["single_node"].get("agentic") or output["multi_node"].get("agentic")
     return "agentic" if agentic or output["agentic_evals"] or output["multinode_agentic_evals"] else "fixed"

@@ -18,7 +18,6 @@ from ridgeline.plan.outline import Planned
 from ridgeline.plan.priority import Context, score
 from ridgeline.publish.changelog.contract import Change as ChangelogChange
 from ridgeline.publish.changelog.entry import Entry as ChangelogEntry
-from ridgeline.publish.changelog.expansion import MasterConfigs
 from ridgeline.publish.changelog.gate import added_entries
 from ridgeline.publish.changelog.links import Links
 from ridgeline.publish.changelog.output import as_object
@@ -29,19 +28,18 @@ from ridgeline.publish.forge.event import Comment, Event, PullRequest
 from ridgeline.publish.forge.github import JobRun
 from ridgeline.publish.gate import cells as cells_
 from ridgeline.publish.gate import signoff
-from ridgeline.publish.gate.change import Change, files_at, head_message, matching_files, read_change
+from ridgeline.publish.gate.change import Change, head_message, matching_files, read_change
 from ridgeline.publish.gate.decision import PUSH, Decision, Situation, decide, group, sweep_labels
 from ridgeline.publish.gate.jobs import Jobs, jobs_of
-from ridgeline.publish.gate.owners import Owners
 from ridgeline.publish.gate.performance import Performance
 from ridgeline.publish.gate.policy import GatePolicy
+from ridgeline.publish.gate.revision import Revision, commit_of, head_of, revision
 from ridgeline.publish.gate.rule import Remark, Severity, of_problem, remark
 from ridgeline.publish.gate.rules import changelog, configs, containers, language, scripts
 from ridgeline.publish.gate.upstream import Server
 from ridgeline.publish.gate.verdict import Gate
 from ridgeline.spec.config import ConfigSet, Entry
 from ridgeline.spec.policy import Policy as PriorityPolicy
-from ridgeline.spec.runners import load_runners_text
 
 
 class Preflighted(NamedTuple):
@@ -75,23 +73,15 @@ class Surroundings:
     missing: Mapping[str, str] = field(default_factory=dict)  # part -> why it is not there
 
 
-@dataclass(frozen=True, slots=True)
-class _Revision:
-    """The master configs of one commit, the bytes of the changelog, and who owns what."""
-
-    configs: configs.Configs
-    master: MasterConfigs
-    log: bytes
-    owners: Owners | None
-
-
 def judge_pull(event: Event, repository: Repository, policy: GatePolicy, around: Surroundings) -> Gate:
     """Judge the pull request of an event. Raises InputError when its commits are not in the checkout, or the base's
     own configs do not load."""
     pull = event.pull
     if pull is None:
         raise InputError([Problem("the event holds no pull request")])
-    base, head = (_commit(repository, sha, which) for sha, which in ((pull.base_sha, "base"), (pull.head_sha, "head")))
+    base, head = (
+        commit_of(repository, sha, which) for sha, which in ((pull.base_sha, "base"), (pull.head_sha, "head"))
+    )
     change = read_change(repository, base, head)
     remarks: list[Remark] = [
         *_labels(pull, policy),
@@ -106,8 +96,8 @@ def judge_pull(event: Event, repository: Repository, policy: GatePolicy, around:
         for file in change.files.values()
         if file.unread
     ]
-    before = _revision(repository, base, policy, " (base)")
-    after, broken = _head(repository, head, policy)
+    before = revision(repository, base, policy, " (base)")
+    after, broken = head_of(repository, head, policy)
     remarks += broken
     keys = configs.changed_keys(before.configs.entries, after.configs.entries) if after else ()
     log = _judge_log(repository, change, before, after, pull, policy, remarks) if after else None
@@ -181,16 +171,16 @@ def judge_push(event: Event, repository: Repository, policy: GatePolicy, around:
     what selects jobs counts. Raises InputError."""
     if event.before is None or event.after is None:
         raise InputError([Problem("the event holds no commits")])
-    base, head = (_commit(repository, sha, which) for sha, which in ((event.before, "base"), (event.after, "head")))
+    base, head = (commit_of(repository, sha, which) for sha, which in ((event.before, "base"), (event.after, "head")))
     change = read_change(repository, base, head)
     touches = policy.paths.changelog in change.files and event.ref in ("refs/heads/main", "refs/heads/master")
     situation = Situation(action=PUSH, touches_changelog=touches)
     decision = decide(situation, policy)
-    after, remarks = _head(repository, head, policy)
+    after, remarks = head_of(repository, head, policy)
     selected = _Selected()
     additions: tuple[ChangelogEntry, ...] = ()
     if after and decision.runs:
-        before = _revision(repository, base, policy, " (base)")
+        before = revision(repository, base, policy, " (base)")
         file = policy.paths.changelog
         try:
             additions = added_entries(after.log, diff(before.log, after.log), file)
@@ -229,36 +219,6 @@ def _split(remarks: Sequence[Remark]) -> _Said:
     return {"remarks": tuple(sorted(known, key=lambda one: one.severity.rank)), "not_proven": unknown}
 
 
-def _commit(repository: Repository, sha: str, which: str) -> str:
-    try:
-        return repository.commit(sha)
-    except InputError as error:
-        hint = "check out the whole history: `fetch-depth: 0`, and the pull request's head"
-        raise InputError([Problem(f"the {which} commit {sha} is not in this checkout", hint=hint)]) from error
-
-
-def _revision(repository: Repository, commit: str, policy: GatePolicy, mark: str) -> _Revision:
-    paths = policy.paths
-    found = files_at(repository, commit, (*paths.configs, paths.runners, paths.changelog, *paths.owners))
-    read = configs.read_configs([(f"{name}{mark}", found[name]) for name in paths.configs if name in found])
-    runners = found.get(paths.runners)
-    loaded = None if runners is None else load_runners_text(runners, f"{paths.runners}{mark}")
-    owners = next((found[name] for name in paths.owners if name in found), None)
-    return _Revision(
-        read,
-        MasterConfigs(read.entries, loaded),
-        found.get(paths.changelog, b""),
-        None if owners is None else Owners.read(owners.decode("utf-8", "replace")),
-    )
-
-
-def _head(repository: Repository, commit: str, policy: GatePolicy) -> tuple[_Revision | None, list[Remark]]:
-    try:
-        return _revision(repository, commit, policy, ""), []
-    except InputError as error:
-        return None, [of_problem("P07", problem) for problem in error.problems]
-
-
 def _labels(pull: PullRequest, policy: GatePolicy) -> Iterable[Remark]:
     several = sweep_labels(pull.labels, policy)
     if len(several) > 1:
@@ -268,8 +228,8 @@ def _labels(pull: PullRequest, policy: GatePolicy) -> Iterable[Remark]:
 def _judge_log(
     repository: Repository,
     change: Change,
-    before: _Revision,
-    after: _Revision,
+    before: Revision,
+    after: Revision,
     pull: PullRequest,
     policy: GatePolicy,
     remarks: list[Remark],
@@ -294,8 +254,8 @@ def _judge_log(
 
 def _config_rules(
     keys: Sequence[str],
-    before: _Revision,
-    after: _Revision,
+    before: Revision,
+    after: Revision,
     change: Change,
     policy: GatePolicy,
     around: Surroundings,
@@ -343,8 +303,8 @@ def _situation(
 
 def _select(
     additions: Sequence[ChangelogEntry],
-    before: _Revision,
-    after: _Revision,
+    before: Revision,
+    after: Revision,
     decision: Decision,
     pull: PullRequest,
     policy: GatePolicy,
@@ -369,7 +329,7 @@ class _Selected:
     def of(
         cls,
         selection: Selection | None,
-        after: _Revision,
+        after: Revision,
         base: str,
         head: str,
         decision: Decision,
@@ -400,7 +360,7 @@ def _preflight(
     selected: Sequence[Cell],
     found: Sequence[scripts.Script],
     library: Mapping[str, bytes],
-    after: _Revision,
+    after: Revision,
     change: Change,
 ) -> Preflighted:
     """Remarks about the selected cells and those of changed configs, each at a changed line where there is one."""
@@ -429,7 +389,7 @@ def _old(one: Remark, change: Change) -> bool:
     return shell and one.where is not None and not change.touched(one.where.file, one.where.line)
 
 
-def _placed(one: Remark, after: _Revision, change: Change) -> Remark:
+def _placed(one: Remark, after: Revision, change: Change) -> Remark:
     """The same remark at the nearest changed line of its entry, when its own line is not part of the change."""
     place = one.where
     if place is None or not place.line or place.file not in change.files or change.touched(place.file, place.line):

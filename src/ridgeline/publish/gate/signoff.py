@@ -7,7 +7,7 @@ not guessed: it is for a human, with what was found. Pinned to the head commit: 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from ridgeline.publish.changelog.entry import Entry as ChangelogEntry
 from ridgeline.publish.forge.event import Comment, PullRequest
 from ridgeline.publish.forge.github import JobRun, newest_first
+from ridgeline.publish.gate.acceptance import ROUNDING, pins, simulates
 from ridgeline.publish.gate.change import Change
 from ridgeline.publish.gate.images import read_image
 from ridgeline.publish.gate.owners import Owners
@@ -325,57 +326,23 @@ def _uncut(facts: Facts, policy: GatePolicy) -> _Answer:
     return State.YES, "no added line overrides layers, experts or weights"
 
 
-_NUMBER = r"\W{0,5}(\d+(?:\.\d+)?)"
-# How an engine is told an acceptance length, and that length from the number written and the number of drafts.
-_PINS: tuple[tuple[re.Pattern[str], Callable[[float, int], float]], ...] = (
-    (re.compile(rf"SGLANG_SIMULATE_ACC_LEN{_NUMBER}"), lambda value, drafts: value),
-    (re.compile(rf"synthetic_acceptance_length{_NUMBER}"), lambda value, drafts: value),
-    (re.compile(rf"TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS{_NUMBER}"), lambda value, drafts: value + 1),
-    (re.compile(rf"--spec-decode-acceptance-length{_NUMBER}"), lambda value, drafts: value),  # ATOM
-    (re.compile(rf"--spec-decode-acceptance-rate{_NUMBER}"), lambda value, drafts: value * drafts + 1),
-)
-_DRAFTS = re.compile(
-    r"(?:num[_-]speculative[_-]tokens|speculative-num-steps|num_nextn_predict_layers)\W{0,5}(\d{1,3})\b"
-)
-_SIMULATES = re.compile(
-    r"SGLANG_SIMULATE_ACC|synthetic_acceptance|rejection_sample_method\W{0,5}synthetic|FORCE_NUM_ACCEPTED_TOKENS|"
-    r"--spec-decode-acceptance-(?:length|rate)"
-)
-_ROUNDING = 0.005  # lengths are committed with two decimals
-
-
 def _acceptance(facts: Facts, policy: GatePolicy) -> _Answer:
     for script in facts.scripts:
-        found = _SIMULATES.search(script.code)
-        if found and "agentic" not in script.file.path:
-            line = script.code.count("\n", 0, found.start()) + 1
+        line = simulates(script.code)
+        if line is not None and "agentic" not in script.file.path:
             return State.NO, f"{script.file.path}:{line} simulates acceptance, and is not agentic"
     agentic = [key for key, entry in facts.changed.items() if any(_speculates(item.spaces) for item in entry.agentic)]
     if not agentic:
         return State.NOT_APPLICABLE, "no changed agentic config speculates"
     committed = {drafts: length for key in agentic for drafts, length in facts.golden(facts.changed[key]).items()}
-    pinned = [one for script in facts.scripts for one in _pins(script, committed)]
+    pinned = [(script.file.path, *one) for script in facts.scripts for one in pins(script.code, committed)]
     for path, length, allowed in pinned:
-        if allowed and not any(abs(length - one) < _ROUNDING for one in allowed):
+        if allowed and not any(abs(length - one) < ROUNDING for one in allowed):
             known = ", ".join(f"{value:g}" for value in sorted(allowed))
             return State.NO, f"{path} pins {length:g}; the committed lengths are {known}"
     if pinned and committed:
         return State.YES, f"pinned to {', '.join(sorted({f'{length:g}' for _, length, _ in pinned}))}, as committed"
     return State.HUMAN, f"`{agentic[0]}` speculates; where its acceptance is pinned is not part of the change"
-
-
-def _pins(script: Script, committed: Mapping[int, float]) -> Iterator[tuple[str, float, set[float]]]:
-    """(script, pinned length, lengths committed for its number of drafts, all of them where it names no number)."""
-    drafts = {int(text) for text in _DRAFTS.findall(script.code)} & committed.keys() or set(committed) or {1}
-    allowed = {committed[one] for one in drafts if one in committed}
-    for pattern, length in _PINS:
-        for match in pattern.finditer(script.code):
-            made = {length(float(match[1]), one) for one in drafts}  # several only for a rate, which depends on them
-            yield (
-                script.file.path,
-                min(made, key=lambda one: min((abs(one - a) for a in allowed), default=0.0)),
-                allowed,
-            )
 
 
 def _speculates(spaces: Iterable[Any]) -> bool:

@@ -90,6 +90,8 @@ def as_json(gate: Gate) -> dict[str, Any]:
             "jobs": None if jobs is None else jobs.total,
             "families": [] if jobs is None else [{"name": f.name, "jobs": len(f.jobs)} for f in jobs.families],
             "canary": _canary(jobs.canary) if jobs else None,
+            "collects": [] if jobs is None else list(jobs.collects),
+            "ingest": None if jobs is None else jobs.ingest,
             "never": [] if jobs is None else [dict(row) for row in jobs.never],
             "gpu_hours": None if gate.hours is None else round(gate.hours.total, 3),
             "priority": gate.priority,
