@@ -1,12 +1,13 @@
 """Timing truth: what the replay client reports against when the server's process handed each event to the kernel.
 
-    python bench/timing.py [--server PATH | --scripted] [--streams 16,128,512]
+    python bench/timing.py [--server PATH | --scripted] [--streams 16,128,512] [--floor]
 
 First token after 50 ms, then one every 10 ms, 64 tokens; a closed loop on one core, the server on another. Both
 processes stamp the same monotonic clock, and the server's log is the truth, so a late server does not enter:
 TTFT error = reported TTFT - (first send - first byte of the request seen); gap error = |reported gap - gap between the
 two sends|. The null server in C is used where it can be built, else the tests' scripted server, whose own scheduling
-falls behind at many streams (that shows in its lateness, not in the errors).
+falls behind at many streams (that shows in its lateness, not in the errors). `--floor`: the bare protocol client that
+lies beside the null server's source does the same right after, on the same core: what is possible on this machine now.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import argparse
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from parts.nullserver import NullServer, pinned_to_client_core
+from parts.nullserver import NullServer, known, pinned_to_client_core
 from parts.scripted import Scripted
 
 TOKENS, FIRST_MS, GAP_MS = 64, 50, 10
@@ -79,11 +81,34 @@ def measure(url: str, streams: int) -> list[dict[str, object]]:
     return rows
 
 
+def floor(server: NullServer, streams: int) -> list[dict[str, object]]:
+    """The same of the bare client, which sends at once: its lag is nought."""
+    script = known("loadgen/pyclient.py")
+    if script is None:
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "seen.jsonl"
+        numbers = [server.port, streams, REQUESTS.get(streams, streams * 4), TOKENS, 400]
+        command = [sys.executable, str(script), *map(str, numbers), str(out)]
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True, preexec_fn=pinned_to_client_core)
+        rows = map(json.loads, out.read_text().splitlines())
+        return [{"id": row["xrid"], "sent": row["start"], "lag": 0, "chunks": row["ev"]} for row in rows]
+
+
+def line(streams: int, who: str, rows: Sequence[dict[str, object]], sends: Sends) -> str:
+    ttft, gaps, lags, late = errors(rows, sends)
+    return (
+        f"{streams:>4} streams, {who} (ms, p50 / p99 / max): TTFT error {spread(ttft)}; gap error {spread(gaps)}; "
+        f"send lag {spread(lags)}; server late {spread(late)}; target TTFT p99 < {TARGETS.get(streams, '-')}"
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--server", type=Path, help="null server binary")
     parser.add_argument("--scripted", action="store_true", help="use the tests' server")
     parser.add_argument("--streams", default="16,128,512")
+    parser.add_argument("--floor", action="store_true", help="beside it, the bare client")
     parser.add_argument("--client", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--url", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -95,16 +120,15 @@ def main() -> int:
         if null is not None:
             with null as server:
                 server.configure(FIRST_MS * 1000, GAP_MS * 1000, log=True)
-                rows, sends = measure(server.url, streams), server.sends()
+                print(line(streams, "ridgeline", measure(server.url, streams), server.sends()))
+                if options.floor:
+                    server.configure(FIRST_MS * 1000, GAP_MS * 1000, log=True)
+                    if rows := floor(server, streams):
+                        print(line(streams, "bare uvloop + httptools", rows, server.sends()))
         else:
             with Scripted(FIRST_MS, GAP_MS, TOKENS) as scripted:
                 rows = measure(scripted.url, streams)
-            sends = scripted.sends()
-        ttft, gaps, lags, late = errors(rows, sends)
-        print(
-            f"{streams:>4} streams (ms, p50 / p99 / max): TTFT error {spread(ttft)}; gap error {spread(gaps)}; "
-            f"send lag {spread(lags)}; server late {spread(late)}; target TTFT p99 < {TARGETS.get(streams, '-')}"
-        )
+            print(line(streams, "ridgeline", rows, scripted.sends()))
     return 0
 
 

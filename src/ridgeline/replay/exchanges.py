@@ -3,8 +3,9 @@
 While answers arrive, reads are kept with their stamps. Everything else, which is sending, taking apart answers that may
 be over and, twenty times a second, what has gathered of the others, is work that waits: it is done in slices of at most
 1 ms, between which the loop polls its sockets, so that no stamp is later than a slice. Shorter ones cost more than they
-are worth: a server that is asked one request at a time falls asleep between two, and waking it is dear. (The time of an
-answer's end is the stamp of its last byte, so a late report moves nothing but a send that is due at once.)
+are worth: a server that is asked one request at a time falls asleep between two, and waking it is dear. Where the
+sockets alone keep the loop busy for longer, work gets a third of its time, or requests would never leave. (The time of
+an answer's end is the stamp of its last byte, so a late report moves nothing but a send that is due at once.)
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ class Exchanges:
         self._to_read: deque[Exchange] = deque()  # may be over
         self._gathered: deque[Exchange] = deque()  # are not, as far as one knows
         self._called = False  # a slice is coming
+        self._called_ns = 0  # since when
 
     async def open(self) -> None:
         await self._client.open()
@@ -136,13 +138,15 @@ class Exchanges:
     def _call(self) -> None:
         if not self._called:
             self._called = True
+            self._called_ns = now()
             self._loop.call_soon(self._work)
 
     def _work(self) -> None:
         """One slice, taking turns, so that neither sends nor answers starve the others."""
+        at = now()
+        until = at + max(_SLICE_NS, (at - self._called_ns) // 2 if self._called else 0)
         self._called = False
         to_send, to_read, gathered = self._to_send, self._to_read, self._gathered
-        until = now() + _SLICE_NS
         try:
             while True:
                 if to_send and self._send(to_send.popleft()):
