@@ -50,8 +50,32 @@ def test_efficiency_saturates() -> None:
 @pytest.mark.parametrize(("tokens", "share"), [(16, 0.22), (64, 0.63), (128, 0.87), (400, 0.998)])
 def test_experts_touched_by_uniform_routing(tokens: int, share: float) -> None:
     """DeepSeek-V4-Pro: 6 of 384."""
-    assert experts_touched(384, 6, tokens, 1.0) / 384 == pytest.approx(share, abs=0.006)
+    assert experts_touched(384, 6, tokens, 1e6) / 384 == pytest.approx(share, abs=0.006)
     assert experts_touched(384, 6, 1, 1.0) == pytest.approx(6)
+
+
+def test_uneven_routing_touches_fewer_experts_and_never_less_than_a_tokens_own() -> None:
+    even, uneven = experts_touched(256, 8, 64, 1e6), experts_touched(256, 8, 64, 1.5)
+    assert 8 < uneven < even < 256
+    assert experts_touched(256, 8, 1, 0.5) == pytest.approx(8)
+    assert experts_touched(256, 8, 0, 1.5) == 0
+
+
+def test_kernels_are_counted_from_the_parts_of_a_model() -> None:
+    """Llama has four products, attention's two and six others a layer; quantised ones quantise their four inputs."""
+    plain, narrow = (cost("llama-3.1-70b", "b200", Topology(2), precision) for precision in ("bf16", "fp8"))
+    assert plain.products == 80 * 6 + 1
+    assert plain.kernels == 80 * 12 + 4
+    assert narrow.kernels - plain.kernels == 80 * 4
+    assert narrow.gaps_s() > plain.gaps_s()
+    sparse, moe = cost("minimax-m3", "b200", Topology(8), "fp8"), cost("minimax-m2.5", "b200", Topology(8), "fp8")
+    assert sparse.kernels / sparse.options.arch.layers > moe.kernels / moe.options.arch.layers + 8
+
+
+def test_only_vllm_stops_capturing_at_512_tokens_by_itself() -> None:
+    ours, other = (cost("llama-3.1-8b", "h200", engine=engine) for engine in ("vllm", "sglang"))
+    assert ours.mode([decoding(600, 10)], [600]) == "NONE"
+    assert other.mode([decoding(600, 10)], [600]) == "FULL"
 
 
 def test_collectives_cost_nothing_alone_and_grow_with_bytes() -> None:
@@ -132,7 +156,7 @@ def test_an_idle_engine_needs_time_to_wake() -> None:
 
 def test_every_parameter_says_where_it_comes_from() -> None:
     own, fitted, assumed = (parameters_for(*name) for name in (("H200", "vllm"), ("MI355X", "vllm"), ("MI300X", "trt")))
-    assert len(own.provenance) == 21
+    assert len(own.provenance) == 25
     assert all("measured" in text or "assumption" in text for text in own.provenance.values())
     assert all(text.startswith("assumed as measured on H200") for text in assumed.provenance.values())
     assert assumed.kv_read == own.kv_read

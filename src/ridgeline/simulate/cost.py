@@ -1,10 +1,12 @@
 """A step's make-up to seconds: a roofline with a few efficiencies, every term a function with its formula.
 
-    step = max over ranks(attention and dense work) + experts(all ranks' tokens) + communication + launch
+    step = (max over ranks(attention and dense work) + experts(all ranks' tokens) + communication + drafts) x factors
+           or launching from the host, whichever is longer; + kernel gaps + host work per block attached
 
 Data-parallel ranks step together, so the slowest decides; experts and collectives see the tokens of all ranks. Terms
 add up because layers run one after the other; inside a term reading and computing overlap (`overlapped`).
-Formulas: roofline as usual; expert coverage E (1 - (1 - k/E)^T) for uniform routing; ring and one-shot collectives.
+Formulas: roofline as usual; expert coverage of skewed routing (`experts_touched`); ring and one-shot collectives.
+Kernels are counted from the parts a model has, not fitted: `kernels_of`.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ridgeline.engine.formats import compute_width
+from ridgeline.engine.formats import Formats, compute_width
 from ridgeline.engine.graphs import FULL, NONE, Ladder, ladder
 from ridgeline.engine.kv import WINDOW
 from ridgeline.engine.kvlayers import kv_layers
@@ -21,16 +23,15 @@ from ridgeline.engine.options import EngineOptions
 from ridgeline.engine.parameters import attention_parameters, dense_parameters, latent_parameters, shared_parameters
 from ridgeline.engine.weights import routed_bytes
 from ridgeline.simulate.batch import Batch
-from ridgeline.simulate.costparams import ANY_MODEL, CostParameters
+from ridgeline.simulate.costparams import CostParameters
 from ridgeline.spec.facts.gpu import Gpu
 from ridgeline.spec.facts.model import Attention, Block, Compressed, Experts, Gqa, Mla, ModelArch, Recurrent
 
 _SHARPNESS = 4  # of the blend where reading and computing take equally long; kernels overlap them, but not fully
 _REMEMBERED = 1 << 16  # step sizes whose price is kept
+_NARROW_GAIN = 0.5  # of log(peak) from bf16 to 8 or 4 bits that grouped products reach; assumption
 _ONE_SHOT = 256 * 1024  # bytes up to which an all-reduce is done in one exchange
-_UNFUSED = 6  # kernels launched one by one for each fused one of a captured graph: 60 to 100 a layer
-# Kernels of a layer inside a compiled graph, counted from engine traces of these families.
-_KERNELS = {"gqa": 6, "mla": 12, "compressed": 24, "recurrent": 12, "dense": 3, "experts": 20, "other": 1, "hyper": 12}
+_UNFUSED = 5  # kernels launched one by one for each fused one where nothing is compiled: an 8B model takes 14 ms a step
 
 
 def overlapped(read_s: float, compute_s: float) -> float:
@@ -46,10 +47,12 @@ def saturating(top: float, half: float, size: float) -> float:
     return top * size / (size + half)
 
 
-def experts_touched(count: int, top_k: int, tokens: float, spread: float) -> float:
-    """Expected distinct experts of one layer for `tokens` tokens: E (1 - (1 - k/E)^T), with E the experts in use."""
-    used = max(float(top_k), count * spread)
-    return float(used * (1 - (1 - top_k / used) ** tokens))
+def experts_touched(count: int, top_k: int, tokens: float, evenness: float) -> float:
+    """Expected distinct experts of one layer for `tokens` tokens: E (1 - (1 + T k / (E a))^-a), which Poisson hits
+    leave when the popularity of experts follows a gamma distribution of shape a = `evenness`. It approaches
+    E (1 - exp(-T k / E)), uniform routing, as a grows. A token touches its own k in any case."""
+    hit = 1 - (1 + tokens * top_k / (count * evenness)) ** -evenness
+    return float(min(count, max(count * hit, top_k * min(tokens, 1.0))))
 
 
 def all_reduce_s(size: float, ranks: int, gpu: Gpu, p: CostParameters) -> float:
@@ -69,6 +72,11 @@ def dispatch_s(tokens: float, hidden: int, top_k: int, ranks: int, gpu: Gpu, p: 
         return 0.0
     copies = min(top_k, ranks) * (ranks - 1) / ranks
     return 2 * p.collective_s + tokens * copies * hidden * 3 / (gpu.link_bandwidth * p.link)
+
+
+def gather_s(size: float, ranks: int, gpu: Gpu, p: CostParameters) -> float:
+    """All ranks' tokens to every rank (`size` bytes together) and sums back: an all-gather and a reduce-scatter."""
+    return 2 * (p.collective_s + size * (ranks - 1) / ranks / (gpu.link_bandwidth * p.link))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,28 +115,34 @@ class StepCost:
         tp, hidden = topology.attention_tp, arch.hidden
         self.group = topology.tp * topology.pcp  # GPUs that share the experts
         self.linear_flops = gpu.flops(compute_width(formats.linear, gpu))
-        self.expert_flops = gpu.flops(compute_width(formats.experts, gpu))
+        # Grouped products gain from narrow types only a part of what the peak promises.
+        peak = gpu.flops(compute_width(formats.experts, gpu))
+        self.expert_flops = gpu.bf16_flops * (peak / gpu.bf16_flops) ** _NARROW_GAIN
         linear = traffic = 0.0
-        kernels = _KERNELS["other"] * 4
+        products, small = 1.0, 3.0  # head; embedding, last norm, sampling
         for block in arch.blocks:
             share = block.count / topology.pp
             own = attention_parameters(block.attention, hidden)
             ffn = (shared_parameters(block.ffn, hidden) + dense_parameters(block.ffn, hidden)) / tp
             linear += share * (own.on_rank(tp) + own.wide + ffn + latent_parameters(block.ffn, hidden))
             traffic += share * element_bytes(block, hidden, tp, arch.hyper)
-            kernels += block.count * (_kernels(block) + (_KERNELS["hyper"] if arch.hyper else 0))
+            more, others = kernels_of(block, formats, hyper=arch.hyper > 1)
+            products, small = products + share * more, small + share * others
         self.linear = linear  # parameters on one rank that every token passes
         self.linear_bytes = linear * formats.linear_bytes
         self.head = arch.vocab * hidden / tp  # computed for sampled tokens only
         self.traffic = traffic
-        self.kernels = kernels / topology.pp
+        self.products, self.kernels = products, products + small  # kernels of a captured step, one after the other
         self.collectives = arch.layers  # layers with an all-reduce after attention and one after the feed-forward part
         self.caches = caches(options)
+        self.sparse = any(
+            isinstance(block.attention, Compressed) or getattr(block.attention, "topk", None) for block in arch.blocks
+        )
         self.state_bytes = sum(
             2 * layer.count * layer.row_bytes for layer in kv_layers(arch, topology) if layer.kind == "state"
         )
         self.experts = [work for block in arch.blocks if (work := expert_work(block, options))]
-        self.time_factor, self.kernel_factor = _factors(arch.name, parameters)
+        self.time_factor, self.kernel_factor = _factors(options, parameters)
         self.drafts = options.num_speculative_tokens
         self._drafts_s: dict[tuple[int, int], float] = {}
         self._modes: dict[tuple[int, bool], str] = {}
@@ -140,14 +154,14 @@ class StepCost:
             spec_tokens=options.num_speculative_tokens,
             mode=options.cudagraph_mode,
             sizes=options.cudagraph_capture_sizes,
-            top=options.max_cudagraph_capture_size,
+            top=options.max_cudagraph_capture_size or _captured(options),
         )
 
     def priced_by(self, parameters: CostParameters) -> StepCost:
         """The same engine with other parameters; what does not depend on them is shared."""
         other = copy.copy(self)
         other.p = parameters
-        other.time_factor, other.kernel_factor = _factors(self.options.arch.name, parameters)
+        other.time_factor, other.kernel_factor = _factors(self.options, parameters)
         other._tokens_s, other._joint_s, other._drafts_s = {}, {}, {}
         return other
 
@@ -168,7 +182,7 @@ class StepCost:
         device = alone + self.joint_s(max(size, 1), total)
         if self.drafts:
             device += self.drafts_s(batches)
-        device *= self.time_factor
+        device *= self.time_factor * self.p.device
         host = attached * self.p.attach_s
         return max(device, self.launch_s(mode)) + self.gaps_s() + host + (self.p.wake_s if from_idle else 0.0)
 
@@ -236,16 +250,24 @@ class StepCost:
             return 0.0
         mean = batch.decode_context / batch.decodes
         query = batch.decode_tokens / batch.decodes  # drafts of a sequence are verified in one reading
-        read, peak = self.gpu.bandwidth * self.p.kv_read, self.gpu.bf16_flops * self.p.prefill_attention
+        read, peak = self.cache_bandwidth, self.gpu.bf16_flops * self.p.prefill_attention
         total = self.state_bytes / read
         for c in self.caches:
             visible = mean if c.limit is None or mean < c.limit else c.limit
             total += max((c.row_bytes * visible + c.scan_bytes * mean) / read, query * c.decode_flops * visible / peak)
         return total * batch.decodes
 
+    @property
+    def cache_bandwidth(self) -> float:
+        """Bytes per second of reading the cache; 8-bit rows are unpacked on the way."""
+        narrow = self.p.narrow_cache if self.options.kv_cache_dtype.startswith("fp8") else 1.0
+        return self.gpu.bandwidth * self.p.kv_read * narrow
+
     def prefill_s(self, batch: Batch) -> float:
-        """Attention of prefill chunks: 4 FLOPs per head value and visible token, and one pass over the cache."""
-        peak, read = self.gpu.bf16_flops * self.p.prefill_attention, self.gpu.bandwidth * self.p.kv_read
+        """Attention of prefill chunks: 4 FLOPs per head value and visible token, and one pass over the cache. Sparse
+        attention gathers what it reads and reaches less of the peak."""
+        share = self.p.sparse_attention if self.sparse else self.p.prefill_attention
+        peak, read = self.gpu.bf16_flops * share, self.cache_bandwidth
         total = 0.0
         for count, context in batch.chunks:
             middle = context + count / 2  # the mean token sees the context and half of its own chunk
@@ -259,7 +281,7 @@ class StepCost:
         """Routed experts on the busiest GPU, for the tokens of all ranks."""
         total = 0.0
         for work in self.experts:
-            touched = experts_touched(work.count, work.top_k, tokens, self.p.expert_spread)
+            touched = experts_touched(work.count, work.top_k, tokens, self.p.expert_evenness)
             busiest = self.p.expert_imbalance if self.options.topology.ep > 1 else 1.0
             read = touched * work.bytes_each * busiest / (self.gpu.bandwidth * self.p.expert_read)
             each = tokens * work.top_k / max(touched, 1.0)
@@ -282,21 +304,25 @@ class StepCost:
                 if topology.ep > 1:
                     each = dispatch_s(total / self.group, hidden, work.top_k, self.group, self.gpu, self.p)
                 else:
-                    each = all_reduce_s(2.0 * total * hidden, self.group, self.gpu, self.p)
+                    each = gather_s(2.0 * total * hidden, self.group, self.gpu, self.p)
                 time += work.layers / topology.pp * each
         if topology.pp > 1:  # activations handed on from stage to stage
             time += (topology.pp - 1) * (self.p.collective_s + 2.0 * tokens * hidden / self.gpu.link_bandwidth)
         return time
 
     def gaps_s(self) -> float:
-        """Starting kernels one after the other, which even a captured graph does not hide."""
-        return self.kernels * self.kernel_factor * self.p.graph_kernel_s
+        """Starting and draining kernels one after the other, which even a captured graph does not hide. A product takes
+        as long as `product_kernels` others before its first and after its last byte."""
+        weighted = self.kernels + (self.p.product_kernels - 1) * self.products
+        return weighted * self.kernel_factor * self.p.graph_kernel_s
 
     def launch_s(self, mode: str) -> float:
-        """Host time to launch a step: nothing for a full graph, attention only for a piecewise one, else everything.
-        The host runs ahead, so it counts only where the GPU is faster."""
+        """Host time to launch a step: nothing for a full graph, attention only for a piecewise one, else everything:
+        compiled code where a step is merely too large for its graphs, single operations where nothing is captured. The
+        host runs ahead, so it counts only where the GPU is faster."""
         share = {FULL: 0.0, NONE: 1.0}.get(mode, 1 / 3)
-        return share * _UNFUSED * self.kernels * self.p.eager_kernel_s
+        unfused = _UNFUSED if self.options.cudagraph_mode == NONE else 1
+        return share * unfused * self.kernels * self.p.eager_kernel_s
 
     def drafts_s(self, batches: Sequence[Batch | None]) -> float:
         """Making the next drafts: one pass of the draft layer and the head per draft token, one after the other. The
@@ -326,13 +352,47 @@ class StepCost:
         return self.p.frontend_s + prompt_tokens * self.p.frontend_token_s
 
 
-def _factors(model: str, parameters: CostParameters) -> tuple[float, float]:
-    return parameters.models.get(model) or parameters.models.get(ANY_MODEL) or (1.0, 1.0)
+def _factors(options: EngineOptions, parameters: CostParameters) -> tuple[float, float]:
+    return parameters.factors(options.arch.name, options.precision)
 
 
-def _kernels(block: Block) -> int:
-    parts = [part for part in (block.attention, block.ffn) if part is not None]
-    return sum(_KERNELS[part.kind] for part in parts)
+def _captured(options: EngineOptions) -> int | None:
+    """The largest captured step: vLLM's own default (None), every batch it may run for engines that are started so."""
+    return None if options.engine == "vllm" else options.max_num_seqs * (1 + options.num_speculative_tokens)
+
+
+def kernels_of(block: Block, formats: Formats, *, hyper: bool = False) -> tuple[int, int]:
+    """(products, other kernels) of one layer in a captured step, in the order engines run them; attention counts as two
+    products (split over the context, then combined). Layers whose weights are quantised also quantise what they read.
+
+    - grouped-query: projection in and out; norm, rotary, cache write, norm of queries and keys
+    - latent: five projections (down, queries up, keys and values absorbed, out); three norms, rotary, cache write, two
+      layouts, joining queries
+    - compressed: down, up, two groups out, two compressors; three norms, rotary and back, cache and state writes,
+      compression, two layouts
+    - recurrent: in, out and two scans; convolution, gates, norms, state
+    - indexer: queries, weights, scores; rotary, norm, two quantisations, top-k, index
+    - dense: up, down; norm, activation
+    - experts: router, up, down; norm, top-k, two sorts, activation, sum; shared ones: up, down; activation, sum
+    - hyper-connections, around both parts: one mixing product; norm, balancing, mixing in and out
+    """
+    narrow = formats.linear != "bf16"
+    attention, ffn = block.attention, block.ffn
+    products = small = 0
+    if attention is not None:
+        more, others, inputs = {"gqa": (4, 4, 2), "mla": (7, 8, 3), "compressed": (8, 10, 3), "recurrent": (4, 6, 2)}[
+            attention.kind
+        ]
+        products, small = more, others + inputs * narrow
+        if getattr(attention, "indexer", None):
+            products, small = products + 3, small + 6
+    if isinstance(ffn, Experts):
+        products, small = products + 3, small + 6 + 2 * (formats.experts != "bf16")
+        if ffn.shared or ffn.dense_inter:
+            products, small = products + 2, small + 2 + 2 * narrow
+    elif ffn is not None:
+        products, small = products + 2, small + 2 + 2 * narrow
+    return (products + 2, small + 8) if hyper else (products, small)
 
 
 def element_bytes(block: Block, hidden: int, tp: int, streams: int = 0) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
@@ -32,6 +32,7 @@ class CostParameters:
 
     weight_read: float  # share of memory bandwidth reached by small-batch matrix products
     kv_read: float  # the same for decode attention
+    narrow_cache: float  # what of that is left when the cache holds 8-bit rows
     expert_read: float  # the same for grouped products over experts
     traffic: float  # the same for element-wise kernels
     gemm_top: float  # share of peak FLOP/s at many tokens
@@ -39,11 +40,14 @@ class CostParameters:
     expert_top: float  # the same for grouped products
     expert_half: float  # tokens per expert
     prefill_attention: float  # share of peak bf16 FLOP/s
+    sparse_attention: float  # the same for attention that gathers the tokens it reads
     expert_imbalance: float  # the busiest rank's share of expert work over the mean
-    expert_spread: float  # share of experts that routing really uses
+    expert_evenness: float  # shape of the gamma distribution of expert popularity: large is uniform routing
     link: float  # share of link bandwidth
     collective_s: float  # start of one collective
+    device: float  # all device time of a step over what the other shares say, a factor
     graph_kernel_s: float  # one kernel inside a captured graph
+    product_kernels: float  # other kernels that start and end in the time in which a matrix product does
     eager_kernel_s: float  # launching one kernel from the host
     sample_s: float  # sampling and output, per sequence and step
     attach_s: float  # host work per block newly attached to a request
@@ -51,9 +55,18 @@ class CostParameters:
     frontend_s: float  # the server's work before a request reaches the engine
     frontend_token_s: float  # the same per prompt token
     reply_s: float  # from the end of a step to its bytes leaving the server
-    models: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # model -> (device time, kernels), factors
+    # "model precision" -> (device time, kernels), factors
+    models: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     spread: float | None = None  # standard deviation of log(predicted / measured) on topologies left out of the fit
     provenance: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    def factors(self, model: str, precision: str) -> tuple[float, float]:
+        """Of a checkpoint; of the same model in other precisions; of the others in the middle; 1."""
+        found = self.models.get(f"{model} {precision}")
+        if found is None:
+            same = [pair for name, pair in self.models.items() if name.rsplit(" ", 1)[0] == model]
+            found = _middle(same) if same else self.models.get(ANY_MODEL)
+        return found or (1.0, 1.0)
 
 
 def parameters_for(gpu: str, engine: str, extra: Path | None = None, *, measured_only: bool = False) -> CostParameters:
@@ -92,6 +105,12 @@ def _own_file(gpu: str, engine: str) -> tuple[Path, bool]:
     return (own, False) if near is None else (near, True)
 
 
+def _middle(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The median of each of two factors, in the logarithm."""
+    time, kernels = (math.exp(statistics.median(math.log(pair[part]) for pair in pairs)) for part in (0, 1))
+    return time, kernels
+
+
 @lru_cache(maxsize=64)
 def _extras(path: Path) -> tuple[dict[str, tuple[float, float]], float | None]:
     """Factors by model and the spread, of a file that was fitted."""
@@ -100,8 +119,7 @@ def _extras(path: Path) -> tuple[dict[str, tuple[float, float]], float | None]:
     data = json.loads(path.read_text(encoding="utf-8"))
     models = {name: (float(item["time"]), float(item["kernels"])) for name, item in data.get("models", {}).items()}
     if models:  # a model that was not measured is taken as the others are in the middle
-        mean = [math.exp(statistics.fmean(math.log(pair[part]) for pair in models.values())) for part in (0, 1)]
-        models[ANY_MODEL] = (mean[0], mean[1])
+        models[ANY_MODEL] = _middle(list(models.values()))
     spread = data.get("spread")
     return models, None if spread is None else float(spread)
 

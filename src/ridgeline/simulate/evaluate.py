@@ -204,6 +204,7 @@ def agent_sessions(longest: int | None, model_len: int) -> tuple[Session, ...]:
         return load(path, max_context=model_len).sessions
 
 
+_UNIFORM = 1e6
 _STEP_MODELS = {
     "llama8b_graph": ("llama-3.1-8b", "FULL_AND_PIECEWISE"),
     "llama8b_eager": ("llama-3.1-8b", "NONE"),
@@ -216,7 +217,7 @@ _STEP_MODELS = {
 def _steps(path: Path, extra: Path | None, uncalibrated: bool) -> list[Row]:
     """Decode steps by batch and context, prefill chunks behind a cached context: vLLM on one H200, bf16."""
     parts, rows = read_steps(path), []
-    p = _parameters("h200", "vllm", extra, uncalibrated)
+    p = replace(_parameters("h200", "vllm", extra, uncalibrated), expert_evenness=_UNIFORM)  # routing was simulated
     for kind, tables in parts.items():
         for name, items in tables.items():
             if name not in _STEP_MODELS or not isinstance(items, list):

@@ -1,6 +1,7 @@
 """Fits the cost model to measured points: few parameters, priors, least squares on the logarithm of times.
 
-At most eight parameters for a (GPU, engine build), two for each model on it (device time, kernels), none for an arm.
+Five parameters for a (GPU, engine build), two for each checkpoint on it (device time, kernels), none for an arm. A
+checkpoint is a model in one precision: other weights, other kernels.
 Every parameter has a prior, tight where it was measured on the GPU itself, wide where it is an assumption; a group with
 fewer points than parameters is refused. Residuals beyond two standard deviations count linearly (Huber), so that a
 few odd rows do not decide.
@@ -32,26 +33,25 @@ Vector = NDArray[np.float64]
 
 # What a fit may move, and how far it may go before the prior pulls it back (standard deviation of the logarithm).
 SHARED = {
-    "weight_read": 0.25,
-    "kv_read": 0.3,
-    "expert_read": 0.4,
-    "gemm_top": 0.3,
-    "expert_top": 0.4,
-    "collective_s": 0.7,
-    "graph_kernel_s": 0.5,
-    "sample_s": 1.0,
+    "device": 0.5,
+    "graph_kernel_s": 0.3,
+    "collective_s": 0.3,
+    "kv_read": 0.1,
+    "expert_top": 0.1,
 }
-OF_MODEL = (0.3, 0.5)  # device time, kernels
-# Measured step by step on this very GPU and engine, hence not fitted again: what is left are collectives and models.
-MEASURED = {("h200", "vllm"): frozenset(SHARED) - {"collective_s"}}
+OF_MODEL = (0.2, 0.3)  # device time, kernels
+# Measured step by step on this very GPU and engine, hence not fitted again.
+MEASURED = {("h200", "vllm"): frozenset({"kv_read", "expert_top"})}
+# What is taken as a full cache: TensorRT-LLM takes this share of what weights leave, the others of all memory.
+_TRT_SHARE = 0.9
 SIGMA = 0.1  # of log(predicted / measured) that is expected of a good fit
 _HUBER = 2.0
 _STEP = 0.02
 _BEND = 8  # how sharply a share of peak bends towards 1
 _GOOD_ENOUGH = 0.003  # relative gain of a round below which fitting stops
 _MOST_CONTEXT = 512  # tokens beyond isl + osl that servers are started with
-# Models whose steps those measurements are: they need no factor, and count when others have none of their own.
-MEASURED_MODELS = ("meta-llama/Meta-Llama-3.1-8B", "Qwen/Qwen3-30B-A3B")
+# Checkpoints whose steps those measurements are: their factors take back what the shared ones move.
+MEASURED_MODELS = ("meta-llama/Meta-Llama-3.1-8B bf16", "Qwen/Qwen3-30B-A3B bf16")
 
 
 class Refused(NamedTuple):
@@ -103,12 +103,20 @@ def _engine(
         options = shipped  # what is called fp8 there has the checkpoint's own 4-bit experts: it could not start else
     base = parameters_for("default", "default")
     try:
-        memory = memory_of(options)
+        memory = memory_of(_filled(options, weights_of(options)))
         room: float | None = memory.pool.blocks * memory.pool.block_size
     except InputError:
         room = None  # it did start, so it was given other limits than the defaults
     other = StepCost(engine_options(point, prefill), base) if prefill else None
     return Engine(StepCost(options, base), room, other)
+
+
+def _filled(options: EngineOptions, own: float) -> EngineOptions:
+    """With the share of memory that the engine takes when it is told none."""
+    if options.engine != "trt":
+        return options
+    total = options.gpu.memory_bytes
+    return replace(options, gpu_memory_utilization=min(1.0, (_TRT_SHARE * (total - own) + own) / total))
 
 
 def weights_of(options: EngineOptions) -> float:
@@ -177,9 +185,14 @@ def prior_of(gpu: str, engine: str) -> CostParameters:
     return replace(parameters_for(gpu, engine, measured_only=True), models=dict.fromkeys(MEASURED_MODELS, (1.0, 1.0)))
 
 
+def checkpoint(point: Measured) -> str:
+    """The name that the two factors of a point's model go by."""
+    return f"{engine_of_point(point).price.options.arch.name} {point.precision}"
+
+
 def names_of(points: Sequence[Measured]) -> tuple[str, ...]:
     """Parameters that the points of a group speak about."""
-    models = sorted({engine_of_point(point).price.options.arch.name for point in points})
+    models = sorted({checkpoint(point) for point in points})
     moe = any(engine_of_point(point).price.options.arch.moe for point in points)
     known = MEASURED.get((points[0].hardware, points[0].engine), frozenset())
     shared = [name for name in SHARED if name not in known and (moe or not name.startswith("expert"))]
@@ -194,12 +207,16 @@ def with_theta(prior: CostParameters, names: Sequence[str], theta: Vector) -> Co
         factor = math.exp(float(value))
         if name in SHARED:
             moved = getattr(prior, name) * factor
-            shared[name] = moved if name.endswith("_s") else moved / (1 + moved**_BEND) ** (1 / _BEND)
+            free = name == "device" or name.endswith("_s")
+            shared[name] = moved if free else moved / (1 + moved**_BEND) ** (1 / _BEND)
         else:
             model, part = name.rsplit("/", 1)
             models.setdefault(model, [1.0, 1.0])[part == "kernels"] = factor
-    changed = {model: (time, kernels) for model, (time, kernels) in models.items()}
-    return replace(prior, **shared, models={**prior.models, **changed})  # type: ignore[arg-type]
+    own = {name: (pair[0], pair[1]) for name, pair in models.items()}
+    moved_by = (shared.get("device", prior.device) / prior.device,
+                shared.get("graph_kernel_s", prior.graph_kernel_s) / prior.graph_kernel_s)  # fmt: skip
+    fixed = dict.fromkeys(prior.models, (1 / moved_by[0], 1 / moved_by[1]))
+    return replace(prior, **shared, models={**fixed, **own})  # type: ignore[arg-type]
 
 
 def deviations(names: Sequence[str]) -> Vector:
@@ -250,14 +267,18 @@ def descend(
     return found, before, best
 
 
-def derivative(points: Sequence[Measured], model: Callable[[Vector], CostParameters], theta: Vector) -> Vector:
-    """Of log errors by theta, (points, 2, parameters), by differences."""
+def derivative(
+    points: Sequence[Measured], model: Callable[[Vector], CostParameters], theta: Vector, names: Sequence[str]
+) -> Vector:
+    """Of log errors by theta, (points, 2, parameters), by differences. A checkpoint's factors move its points."""
     base = log_errors(points, model(theta))
     found = np.zeros((*base.shape, len(theta)))
-    for index in range(len(theta)):
+    of = np.array([checkpoint(point) for point in points])
+    for index, name in enumerate(names):
         moved = theta.copy()
         moved[index] += _STEP
-        found[..., index] = (log_errors(points, model(moved)) - base) / _STEP
+        own = np.arange(len(points)) if name in SHARED else np.flatnonzero(of == name.rsplit("/", 1)[0])
+        found[own, :, index] = (log_errors([points[int(i)] for i in own], model(moved)) - base[own]) / _STEP
     return found
 
 
@@ -278,12 +299,12 @@ def fit(points: Sequence[Measured], gpu: str, engine: str, rounds: int = 10) -> 
         return with_theta(prior, names, vector)
 
     for _ in range(rounds):
-        jacobian = derivative(points, model, theta)
+        jacobian = derivative(points, model, theta, names)
         theta, before, after = descend(points, model, jacobian, theta, deviation)
         if after > before * (1 - _GOOD_ENOUGH):
             break
     errors = log_errors(points, model(theta))
-    return Fit(model(theta), prior, names, theta, errors, derivative(points, model, theta), tuple(points))
+    return Fit(model(theta), prior, names, theta, errors, derivative(points, model, theta, names), tuple(points))
 
 
 def _loss(errors: Vector, theta: Vector, deviation: Vector) -> float:
@@ -313,12 +334,12 @@ def without(found: Fit, left_out: Sequence[bool]) -> CostParameters:
 
 
 def typical(names: Sequence[str], theta: Vector, known: NDArray[np.bool_]) -> Vector:
-    """What stands in for factors of a model that no point speaks of: the mean of the models that are known."""
+    """What stands in for factors of a checkpoint that no point speaks of: the median of those that are known."""
     found = np.zeros(len(names))
     for part in ("time", "kernels"):
         own = [index for index, name in enumerate(names) if name.endswith(f"/{part}")]
         seen = [theta[index] for index in own if known[index]]
-        found[own] = float(np.mean(seen)) if seen else 0.0
+        found[own] = float(np.median(seen)) if seen else 0.0
     return found
 
 

@@ -7,9 +7,11 @@ computed too: N / osl prompts fall into each of its steps (divided by the tokens
     time per request = first token + osl x time per token
     tokens/s/GPU = N (isl + osl) / time per request / GPUs
 
-Where the cache holds fewer than N requests at their mean length, the others wait. Sharing one step among chunks and
-decodes saves nothing here beyond what the chunk's own price says, which holds for prompts longer than a few hundred
-tokens.
+Where the cache holds fewer than N requests, the others wait: at their mean length, or at their full one under
+TensorRT-LLM, which admits a request only when all it may ever need is free. Sharing one step among chunks and decodes
+saves nothing here beyond what the chunk's own price says, which holds for prompts longer than a few hundred tokens.
+Requests of like lengths that began together end nearly together, so prompts come in bunches, and at the end lanes run
+dry one by one.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from ridgeline.simulate.batch import Batch, Chunk
 from ridgeline.simulate.cost import StepCost
 
 _WAVES = 10  # requests a client sends on each of its lanes; the first of all lanes come at once
+_DRAIN = 0.2  # of a request's time by which the last lane ends after the mean one
+_BUNCH = 0.5  # share of a request's time within which the prompts of one wave arrive
 
 
 class Load(NamedTuple):
@@ -74,14 +78,14 @@ def steady(price: StepCost, load: Load, kv_tokens: float | None = None) -> Stead
     With data-parallel ranks prompts arrive on any of them: while one rank prefills the others wait, but when many
     prompts are under way several ranks prefill in the same step. The first token of the mean request also waits behind
     other prompts: as in a queue with one server and equal services, and in the burst that a closed loop begins with.
-    That wait is some per cent of a request at most, and not counted into its whole.
     """
     options = price.options
     ranks, query = options.topology.dp_ranks, 1 + options.num_speculative_tokens
     accepted = options.accepted_per_step
     mean = load.isl + load.osl / 2
     each = load.conc / ranks
-    room = min(options.max_num_seqs, kv_tokens / mean if kv_tokens else each)
+    held = load.isl + load.osl if options.engine == "trt" else mean
+    room = min(options.max_num_seqs, kv_tokens / held if kv_tokens else each)
     running = max(1.0, min(each, room))
     busy = min(ranks, load.conc)
     batches: list[Batch | None] = [decode_batch(round(running), mean, query)] * busy
@@ -90,16 +94,16 @@ def steady(price: StepCost, load: Load, kv_tokens: float | None = None) -> Stead
     prompt = prefill_s(price, load.isl)
     # Prompts of all ranks in the time of one request's decoding; those that meet in a step share it.
     prompts = running * busy
-    together = min(busy, max(1.0, prompts * prompt / (load.osl / accepted * step + prompts * prompt / busy)))
+    together = min(busy, max(1.0, prompts * prompt / (_BUNCH * load.osl / accepted * step + prompts * prompt / busy)))
     tpot = step / accepted + prompts / load.osl * prompt / together
     first = price.frontend_s(load.isl) + price.p.reply_s + prompt + step
+    busy_share = min(0.9, prompts / load.osl * prompt / together / tpot)
+    first += busy_share / (2 * (1 - busy_share)) * prompt / together + load.conc * prompt / together / 2 / _WAVES
     whole = first + load.osl * tpot
     served = min(load.conc, running * busy)
     queue = whole * (load.conc / served - 1)
-    tput = load.conc * (load.isl + load.osl) / (whole + queue) / options.topology.gpus
-    busy_share = min(0.9, prompts / load.osl * prompt / together / tpot)
-    waits = busy_share / (2 * (1 - busy_share)) * prompt / together + load.conc * prompt / together / 2 / _WAVES
-    return Steady(tpot, first + queue + waits, tput, running * busy)
+    tput = load.conc * (load.isl + load.osl) / (whole + queue) / (1 + _DRAIN / _WAVES) / options.topology.gpus
+    return Steady(tpot, first + queue, tput, running * busy)
 
 
 def disaggregated(
