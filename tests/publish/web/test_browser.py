@@ -1,5 +1,5 @@
 """The dashboard in a real browser: every page, light and dark, wide and narrow; what a reader does with pointer, keys
-and links. Needs Debian's Chromium. axe-core is looked for where AXE_CORE points (`npm install axe-core`)."""
+and links. Needs Debian's Chromium."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -186,10 +187,7 @@ def test_every_page_fits_and_reads(show: Any, server: str, width: int, theme: st
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1440])
 def test_axe_finds_no_serious_fault(show: Any, width: int, theme: str) -> None:
-    axe = Path(os.environ.get("AXE_CORE", ROOT / "node_modules/axe-core")) / "axe.min.js"
-    if not axe.exists():
-        pytest.skip("no axe-core: npm install axe-core, or point AXE_CORE at its folder")
-    script = axe.read_text(encoding="utf-8")
+    script = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
     page = show("ours", "/", width=width, theme=theme)
     base = page.url.rstrip("/")
     for path in [*PATHS, "/runs/mine", f"/points/{point_of(page)}", "/data?q=SELECT * FROM runs"]:

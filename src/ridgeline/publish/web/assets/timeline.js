@@ -25,7 +25,7 @@ export function timeline(host, data, panels, view, handlers) {
 
   const readout = el('div', { class: 'readout', 'aria-live': 'off' });
   const overview = el('canvas', { 'aria-hidden': 'true' }), axis = el('canvas', { 'aria-hidden': 'true' }), lanes = el('canvas', { 'aria-hidden': 'true', class: 'lanes' });
-  const spacer = el('div'), sheet = el('div', { class: 'lanes-sheet' }, lanes, spacer), box = el('div', { class: 'lanes-box' }, sheet);
+  const spacer = el('div'), sheet = el('div', { class: 'lanes-sheet' }, lanes, spacer), box = el('div', { class: 'lanes-box', tabindex: 0, role: 'group', 'aria-label': 'Lanes' }, sheet);
   const under = el('div', { class: 'panels' }), cursor = el('div', { class: 'cursor' });
   const body = el('div', { class: 'timeline', tabindex: 0, role: 'application', 'aria-roledescription': 'timeline', 'aria-label': 'Requests and engine over time', 'aria-describedby': 'time-how' }, overview, axis, box, under, cursor);
   const tools = el('div', { class: 'pager tools' }, button('−', 'Show more time', () => zoom(1.6)), button('+', 'Show less time', () => zoom(1 / 1.6)), button('All', 'All: show everything', () => go(span[0], span[1])),
