@@ -176,3 +176,34 @@ def test_a_real_engine_iteration_by_iteration(sessions: int, same_from_start: in
     real = [gap * MS for request in requests for gap in request["itl"]]
     assert statistics.mean(between) == pytest.approx(statistics.mean(real), rel=0.05)
     assert replay.records[-1].end_ns / 1e9 == pytest.approx(max(r["t0"] + r["e2e"] for r in requests), rel=0.05)
+
+
+@pytest.mark.parametrize(("sessions", "same_prefills"), [(1, 8), (16, 4)])
+def test_a_real_engine_without_walking_decode_steps(sessions: int, same_prefills: int) -> None:
+    """The engine that predictions run on skips steps that only decode: what it walks, steps with prompts, is made up as
+    the real ones are, and every turn finds the same tokens cached."""
+    rows, requests = _real(sessions)
+    model = options_from("llama-3.1-8b", "h200", Topology(1), "bf16")
+    engine = engine_of(model, lazy=True)
+    finish, seen, steps = engine.finish, [], 0
+
+    def watched(until_ns: int = 0):
+        nonlocal steps
+        step = finish(until_ns)
+        steps += 1
+        batch = step.batches[0]
+        if batch is not None and batch.chunks:
+            seen.append((len(batch.chunks), sum(chunk.tokens for chunk in batch.chunks), batch.decodes))
+        return step
+
+    engine.finish = watched  # type: ignore[method-assign]
+    pacer = ClosedLoop(sessions, 8, 8192, 1024, 200, think_ns=6 * MS, stagger_ns=6 * MS)
+    replay = simulate(pacer, GrowingPrompts(pacer), model, engine=engine)
+    prefills = [row for row in rows if row[0]]
+    assert steps < len(rows) / 2
+    assert seen[:same_prefills] == prefills[:same_prefills]
+    assert sum(tokens for _, tokens, _ in seen) == sum(tokens for _, tokens, _ in prefills)
+    for turn in range(8):
+        cached = sorted(r["usage"]["prompt_tokens_details"]["cached_tokens"] for r in requests if r["turn"] == turn)
+        assert sorted(r.cached_tokens or 0 for r in replay.records if r.turn_index == turn) == cached
+    assert replay.records[-1].end_ns / 1e9 == pytest.approx(max(r["t0"] + r["e2e"] for r in requests), rel=0.05)
