@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ridgeline.cli.prices import PricesOption, chosen_prices
 from ridgeline.cli.typed import run_app
 from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
 from ridgeline.core.where import Where
@@ -41,6 +42,7 @@ def serve(
         list[Path] | None, typer.Option(help="recorded sessions for the traces page; repeatable [the shipped ones]")
     ] = None,
     settings: Annotated[Path | None, typer.Option(help="ridgeline.yaml: fleets, models, waivers, prices")] = None,
+    prices: PricesOption = None,
     runner_config: Annotated[Path | None, typer.Option(help="runners file, where host memory must be known")] = None,
     changelog: Annotated[list[Path] | None, typer.Option(help="a benchmark changelog; repeatable")] = None,
     gates: Annotated[Path | None, typer.Option(help="folder of stored gate judgements (JSON)")] = None,
@@ -64,7 +66,7 @@ def serve(
 
     rules = access(host, _token(token_file), tuple(name or ()))
     shelves = _shelves(paths or [], store)
-    given = _given(config or [], trace, settings, runner_config, changelog or [], gates)
+    given = _given(config or [], trace, settings, runner_config, changelog or [], gates, prices)
     context = Context(Library(shelves, _overlays(overlay or [])), rules, given=given)
     return _listen(create_app(context), host, port, lambda: warm(context))
 
@@ -76,6 +78,7 @@ def _given(
     runner_config: Path | None,
     changelogs: list[Path],
     gates: Path | None,
+    prices: Path | None = None,
 ) -> Given:
     from ridgeline.publish.web.context import Given
     from ridgeline.spec.settings import load_settings
@@ -83,7 +86,7 @@ def _given(
 
     chosen = load_settings(settings)
     return Given(
-        prices=chosen.price if chosen.prices else None,
+        prices=chosen_prices(prices, settings),
         configs=_named("--config", configs),
         check=lambda files: _reports(files, chosen, runner_config),
         traces=_named("--trace", [quickstart_trace()] if traces is None else traces),

@@ -80,7 +80,7 @@ VLLM = {
     "Auto-fit max_model_len: reduced from 1048576 to 409600 to fit in": ("auto_fit_reduced", 409600.0),
     "Capturing CUDA graphs (decode, FULL): 100%|█████| 35/35 [00:12<00:00,  2.9it/s]": ("full_graphs", 35.0),
     "Capturing CUDA graphs (mixed prefill-decode, PIECEWISE): 100%|██| 51/51 [00:03<00:00]": ("piecewise_graphs", 51.0),
-    "Capturing CUDA graphs (FULL):  84%|████▍ | 16/19 [00:00<00:00]\rCapturing CUDA graphs (FULL): 100%|█████| 19/19 [00:01]": (
+    "CUDA graphs (FULL):  84%|████▍ | 16/19 [00:00]\rCapturing CUDA graphs (FULL): 100%|█████| 19/19 [00:01]": (
         "full_graphs",
         19.0,
     ),

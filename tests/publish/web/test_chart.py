@@ -10,6 +10,7 @@ from ridgeline.core.point import Measure
 from ridgeline.publish.web.chart import Asked, chart, priced, settle, thinned
 from ridgeline.publish.web.data import Library
 from ridgeline.publish.web.question import Question
+from ridgeline.results.cost.prices import of_gpu_hours
 from ridgeline.results.frontier import frontier
 from ridgeline.results.metrics import axis
 
@@ -118,10 +119,12 @@ def test_thinning_keeps_the_frontier_and_counts_the_rest() -> None:
 def test_prices_make_costs_and_a_missing_price_is_a_reason() -> None:
     h200 = report.point(report.cell("h200", "vllm", 2, 4))
     b200 = report.point(report.cell("b200", "vllm", 2, 4))
-    one, other = priced((h200, b200), {"h200": 2.31}.get)
+    one, other = priced((h200, b200), of_gpu_hours("ours", {"h200": 2.31}))
     speed = h200.value("throughput_per_gpu.output") or 0
-    assert abs((one.value("cost.output") or 0) - 2.31e6 / (3600 * speed)) < 1e-9
-    assert other.value("cost.output") is None and "b200" in (other.measures["cost.output"].reason or "")
+    assert abs((one.value("dollars_per_million.output") or 0) - 2.31e6 / (3600 * speed)) < 1e-9
+    assert other.value("dollars_per_million.output") is None and "b200" in (
+        other.measures["dollars_per_million.output"].reason or ""
+    )
     assert priced((h200,), None) == (h200,)
 
 
@@ -129,5 +132,5 @@ def test_a_known_cost() -> None:
     point = report.point(
         report.cell("h200", "vllm", 2, 4), measures={"throughput_per_gpu.total": Measure(83_332.0, "tok/s/GPU")}
     )
-    [one] = priced((point,), lambda _: 2.31)
-    assert round(one.value("cost.total") or 0, 4) == 0.0077
+    [one] = priced((point,), of_gpu_hours("ours", {"h200": 2.31}))
+    assert round(one.value("dollars_per_million.total") or 0, 4) == 0.0077

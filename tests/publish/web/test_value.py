@@ -13,6 +13,8 @@ from tests.publish.web.client import Client, client
 
 from ridgeline.core.point import Measure, Point, Source, Validity
 from ridgeline.publish.web import accuracypage, costpage
+from ridgeline.results.cost import PriceSheet
+from ridgeline.results.cost.prices import of_gpu_hours
 
 
 def score(line: str, value: float | None, error: float | None = 0.01, task: str = "gsm8k") -> dict[str, object]:
@@ -28,6 +30,10 @@ def score(line: str, value: float | None, error: float | None = 0.01, task: str 
         "concurrency": 64,
         "measured_at": "2026-01-02T00:00:00+00:00",
     }
+
+
+def sheet(hours: dict[str, float]) -> PriceSheet:
+    return of_gpu_hours("prices", hours)
 
 
 def curve(name: str, pairs: list[tuple[float, float]], **facts: object) -> list[Point]:
@@ -55,7 +61,7 @@ def curve(name: str, pairs: list[tuple[float, float]], **facts: object) -> list[
 
 def test_a_point_that_was_run_reads_as_measured_and_dollars_follow_from_it() -> None:
     points = curve("b200", [(20, 2000), (40, 1000), (80, 300)])
-    [row] = costpage.rows(points, "interactivity.p50", 40.0, {"b200": 3.6}.get)
+    [row] = costpage.rows(points, "interactivity.p50", 40.0, sheet({"b200": 3.6}))
     assert row["throughput"]["total"] == 1000
     assert row["dollars_per_million"]["total"] == pytest.approx(3.6 * 1e6 / (3600 * 1000))
     assert row["dollars_per_million"]["output"] == pytest.approx(9.0)
@@ -63,7 +69,7 @@ def test_a_point_that_was_run_reads_as_measured_and_dollars_follow_from_it() -> 
 
 
 def test_nothing_is_read_beyond_what_was_run() -> None:
-    [row] = costpage.rows(curve("a", [(20, 2000), (40, 1000)]), "interactivity.p50", 41.0, {"a": 1.0}.get)
+    [row] = costpage.rows(curve("a", [(20, 2000), (40, 1000)]), "interactivity.p50", 41.0, sheet({"a": 1.0}))
     assert row["throughput"]["total"] is None and "outside the measured range 20 to 40" in row["why"]
     assert row["dollars_per_million"]["total"] is None and row["point"] is None
 
@@ -75,7 +81,7 @@ def test_the_cheapest_comes_first_then_the_unpriced_then_those_not_measured_ther
         *curve("free", [(10, 4000), (50, 2000)]),
         *curve("cheap", [(10, 900), (50, 450)]),
     ]
-    found = costpage.rows(points, "interactivity.p50", 20.0, {"dear": 10.0, "cheap": 1.0, "far": 1.0}.get)
+    found = costpage.rows(points, "interactivity.p50", 20.0, sheet({"dear": 10.0, "cheap": 1.0, "far": 1.0}))
     assert [row["series"] for row in found] == ["cheap", "dear", "free", "far"]
     assert "is cheapest: $" in costpage.sentence(found, 20.0)
 
@@ -118,7 +124,9 @@ def test_words_choose_evaluations_and_tasks_stay_apart() -> None:
 def served() -> Client:
     points, _ = report.every_state()
     scored = [score("m/TP8", 0.93), score("m/TP4", None)]
-    return client(sample.shelf(sample.run("main", points, evaluations=scored)), prices=lambda runner: 2.5)
+    return client(
+        sample.shelf(sample.run("main", points, evaluations=scored)), prices=sheet({"b200": 2.5, "h200": 2.5})
+    )
 
 
 def test_evaluations_reach_page_and_interface(served: Client) -> None:

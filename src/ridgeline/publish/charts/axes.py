@@ -28,13 +28,14 @@ _Y = {
     "throughput_per_gpu_steady": ("total", "output", "input"),
     "goodput": ("",),
     "request_rate": ("",),
-    "cost": ("total", "output", "input"),
+    "dollars_per_million": ("total", "output", "input"),
+    "tokens_per_dollar": ("total", "output"),
     "power": ("joules_per_output_token", "joules_per_total_token", "avg_power_w"),
 }
 
 
 class Extra(NamedTuple):
-    """A measure that no replay gives: it follows from prices, or came with imported telemetry."""
+    """A measure that no replay gives: it comes with telemetry."""
 
     title: str
     unit: str
@@ -47,17 +48,6 @@ class Extra(NamedTuple):
 _OVER = "energy of all GPUs over the window"
 _ENERGY = "Only where power was recorded over the measured window; no value is drawn where it was not."
 EXTRA = {
-    **{
-        f"cost.{part}": Extra(
-            f"Cost per million {part} tokens" if part != "total" else "Cost per million tokens",
-            "$/Mtok",
-            "lower",
-            f"price of a GPU-hour x 10^6 / (3600 x {part} tokens per second and GPU)",
-            "prices of the settings file, by runner or GPU",
-            "The price is the reader's own: two servers with other prices draw other curves.",
-        )
-        for part in ("total", "output", "input")
-    },
     "power.joules_per_output_token": Extra(
         "Energy per output token", "J/tok", "lower", f"{_OVER} / output tokens", "GPU power log", _ENERGY
     ),

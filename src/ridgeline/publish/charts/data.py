@@ -198,7 +198,7 @@ def about(point: Point, deployment: Deployment | None) -> dict[str, Any]:
     }
 
 
-_SAID_ELSEWHERE = ("model_prefix", "scenario_name", "arm", "isl", "osl", "benchmark")
+_SAID_ELSEWHERE = ("model_prefix", "scenario_name", "arm", "isl", "osl", "benchmark", "repeats", "price_sheet")
 
 
 def _facts(point: Point) -> list[list[str]]:

@@ -8,23 +8,24 @@ the drawing, and counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ridgeline.core.point import Measure, Point, Validity
+from ridgeline.core.point import Point, Validity
 from ridgeline.publish.charts import axes, slots
 from ridgeline.publish.charts.axes import axis_of
 from ridgeline.publish.charts.data import absent_row, fronts, packed, row, subject_of
 from ridgeline.publish.web.data import Chart, Holding, Library, Run, Subject
 from ridgeline.publish.web.memory import by_subject, charts_of
 from ridgeline.publish.web.question import Question
+from ridgeline.results import cost
+from ridgeline.results.cost import PriceSheet
 from ridgeline.results.frontier import Frontier, frontier
 from ridgeline.results.repeats import Folded, folded
 
-Prices = Callable[[str], float | None]  # runner to US dollars per GPU-hour
 MARKS = 1500  # more than that on one plot is ink
 _GRID = (400, 260)  # spots of a plot of usual size: a dominated mark covers about one
 
@@ -48,7 +49,7 @@ class Asked:
         return self.together.points
 
 
-def settle(library: Library, question: Question, prices: Prices | None = None) -> Asked:
+def settle(library: Library, question: Question, prices: PriceSheet | None = None) -> Asked:
     """Decide what a question leaves open; what it asks in vain becomes a notice."""
     notices: list[str] = []
     channels = library.channels()
@@ -80,27 +81,9 @@ def settle(library: Library, question: Question, prices: Prices | None = None) -
     return Asked(holding, subject, charts, together, x, y, offered, names, tuple(notices))
 
 
-def priced(points: tuple[Point, ...], prices: Prices | None) -> tuple[Point, ...]:
-    """Points with what they cost, where prices are known: US dollars per million tokens."""
-    if prices is None:
-        return points
-    return tuple(replace(point, measures={**point.measures, **_costs(point, prices)}) for point in points)
-
-
-def _costs(point: Point, prices: Prices) -> dict[str, Measure]:
-    runner = str(point.facts.get("runner") or point.facts.get("hardware") or "")
-    price = prices(runner)
-    found = {}
-    for part in ("total", "output", "input"):
-        speed = point.measures.get(f"throughput_per_gpu.{part}")
-        if price is None:
-            measure = Measure(None, "$/Mtok", reason=f"no price of a GPU-hour is given for {runner or 'its runner'}")
-        elif speed is None or not speed.value:
-            measure = Measure(None, "$/Mtok", reason=(speed.reason if speed else None) or "no such throughput")
-        else:
-            measure = Measure(price * 1e6 / (3600 * speed.value), "$/Mtok", speed.n)
-        found[f"cost.{part}"] = measure
-    return found
+def priced(points: tuple[Point, ...], prices: PriceSheet | None) -> tuple[Point, ...]:
+    """Points with what they cost, where prices are known."""
+    return tuple(cost.priced(point, prices) for point in points) if prices else points
 
 
 def answer(asked: Asked) -> Frontier | None:

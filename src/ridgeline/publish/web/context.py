@@ -15,6 +15,7 @@ from ridgeline.publish.web.safety import Access
 
 if TYPE_CHECKING:
     from ridgeline.plan.checks.report import CellReport
+    from ridgeline.results.cost import PriceSheet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +24,7 @@ class Given:
     to file of search spaces; `check`: config files to a report for each cell; `traces`: name to file or folder;
     `changelogs`, `gates`: name to file."""
 
-    prices: Callable[[str], float | None] | None = None
+    prices: PriceSheet | None = None
     configs: Mapping[str, Path] = field(default_factory=dict)
     check: Callable[[Sequence[Path]], Sequence[CellReport]] | None = None
     traces: Mapping[str, Path] = field(default_factory=dict)

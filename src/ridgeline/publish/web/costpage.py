@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from ridgeline.core.point import Point, Validity
 from ridgeline.publish.charts import axes, slots
 from ridgeline.publish.charts.axes import axis_of
-from ridgeline.publish.web.chart import Prices
 from ridgeline.results import interpolate
+from ridgeline.results.cost import PriceSheet
 from ridgeline.results.frontier import frontier
 
 SPEEDS = (10.0, 20.0, 40.0, 60.0, 100.0)  # what people ask for, in tokens/s/user
@@ -56,7 +56,7 @@ def usual_speed(of: Sequence[Line]) -> float:
     return max(SPEEDS, key=lambda speed: (sum(line.xs[0] <= speed <= line.xs[-1] for line in of), -speed))
 
 
-def rows(points: Sequence[Point], x: str, speed: float, prices: Prices | None) -> list[dict[str, Any]]:
+def rows(points: Sequence[Point], x: str, speed: float, prices: PriceSheet | None) -> list[dict[str, Any]]:
     """What each series gives at `speed`; the cheapest first, then those without a price by throughput, then those that
     were not measured there."""
     drawn = {one.key: one for one in slots.shown(points)}
@@ -64,10 +64,10 @@ def rows(points: Sequence[Point], x: str, speed: float, prices: Prices | None) -
     return sorted(made, key=_order)
 
 
-def _row(line: Line, shown: slots.Shown, speed: float, prices: Prices | None) -> dict[str, Any]:
+def _row(line: Line, shown: slots.Shown, speed: float, prices: PriceSheet | None) -> dict[str, Any]:
     readings = {part: _throughput(line, part, speed) for part in PARTS}
-    runner = str(line.points[0].facts.get("runner") or line.points[0].facts.get("hardware") or "")
-    price = prices(runner) if prices else None
+    hardware = str(line.points[0].facts.get("hardware") or "")
+    price = prices.gpu_hour(hardware) if prices else None
     best = next((point for point, at in zip(line.points, line.xs, strict=True) if at >= speed), None)
     return {
         "series": line.series,
@@ -78,7 +78,7 @@ def _row(line: Line, shown: slots.Shown, speed: float, prices: Prices | None) ->
         "throughput": {part: reading.value for part, reading in readings.items()},
         "why": readings["total"].reason or "",
         "price": price,
-        "runner": runner,
+        "hardware": hardware,
         "dollars_per_million": {part: _dollars(reading.value, price) for part, reading in readings.items()},
         "point": _point(best),
     }
