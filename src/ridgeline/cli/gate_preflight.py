@@ -27,7 +27,7 @@ from ridgeline.plan.shell.inputs import environment_of
 from ridgeline.plan.shell.recover import Sources, deployment_of, run_findings
 from ridgeline.publish.gate.judge import Preflighted
 from ridgeline.publish.gate.launchers import launcher_of
-from ridgeline.publish.gate.rule import Remark, of_finding, remark
+from ridgeline.publish.gate.rule import Remark, Severity, of_finding, remark
 from ridgeline.publish.gate.upstream import Server
 from ridgeline.spec.settings import Settings
 
@@ -197,23 +197,36 @@ def _grouped(said: Mapping[Finding, Sequence[Cell]]) -> Iterator[Remark]:
 
 
 def folded(remarks: Sequence[Remark]) -> list[Remark]:
-    """Remarks without those that only follow from another: what a replaced EXIT handler would have stopped is named by
-    the linter (L05) and seen by the dry run (D1) as well. They are kept as part of it, and stand alone otherwise."""
-    replaced = {(one.where.file, one.where.line): one for one in remarks if one.rule == "L01" and one.where}
-    kept, follows = [], {place: [] for place in replaced}  # type: ignore[var-annotated]
+    """Remarks without those that only follow from another, which names them: what a replaced EXIT handler (L01) would
+    have stopped is named by the linter (L05) and seen by the dry run (D1) as well; a list of graphs that leaves
+    sequences without one (G1) is also seen to end early (G5). Each stands alone where its cause does not."""
+    causes = [one for one in remarks if one.where and (one.rule == "L01" or _uncaptured(one))]
+    kept: list[Remark] = []
+    follows: dict[int, list[str]] = {}
     for one in remarks:
-        cause = next((place for place in replaced if _follows(one, place, remarks)), None)
+        cause = next((cause for cause in causes if _is_from(one, cause, remarks)), None)
         if cause is None:
             kept.append(one)
         else:
-            assert one.where is not None
-            follows[cause].append(f"{one.rule} at line {one.where.line}")
+            place = f" at line {one.where.line}" if one.where and one.where != cause.where else ""
+            follows.setdefault(id(cause), []).append(f"{one.rule}{place}")
     return [
-        replace(one, arithmetic=f"{one.arithmetic} From it follow {', '.join(names)}.")
-        if one.rule == "L01" and one.where and (names := follows[one.where.file, one.where.line])
+        replace(one, arithmetic=f"{one.arithmetic.rstrip('.')}. From it follow {', '.join(follows[id(one)])}.")
+        if id(one) in follows
         else one
         for one in kept
     ]
+
+
+def _uncaptured(one: Remark) -> bool:
+    return one.rule == "G1" and one.severity is Severity.BLOCKING
+
+
+def _is_from(one: Remark, cause: Remark, remarks: Sequence[Remark]) -> bool:
+    if _uncaptured(cause):
+        return one.rule == "G5" and one.where == cause.where
+    assert cause.where is not None
+    return _follows(one, (cause.where.file, cause.where.line), remarks)
 
 
 def _follows(one: Remark, cause: tuple[str, int], remarks: Sequence[Remark]) -> bool:
