@@ -55,6 +55,19 @@ def against(scenario: Callable[[Pools], Awaitable[None]], prefill: int = 1, deco
     asyncio.run(bounded())
 
 
+def test_head_is_passed_on_and_has_no_body() -> None:
+    async def scenario(pools: Pools) -> None:
+        for path in ("/v1/models", "/metrics", "/health"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", pools.port)
+            writer.write(f"HEAD {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
+            said = await reader.read()
+            writer.close()
+            assert said.startswith(b"HTTP/1.1 200"), path
+            assert said.endswith(b"\r\n\r\n"), "no body"
+
+    against(scenario)
+
+
 async def moved(engines: list[Served]) -> list[dict[str, float]]:
     return [await (await engine.client()).metrics() for engine in engines]
 

@@ -157,6 +157,24 @@ def test_other_routes() -> None:
     assert (nowhere.status, wrong.status) == (404, 405)
 
 
+def test_head_is_answered_with_the_headers_of_get_alone() -> None:
+    async def scenario(server: Served) -> None:
+        for path in ("/metrics", "/v1/models", "/health", "/nowhere", "/v1/completions"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(
+                f"HEAD {path} HTTP/1.1\r\nhost: x\r\n\r\nGET /health HTTP/1.1\r\nconnection: close\r\n\r\n".encode()
+            )
+            head, following = (await reader.read()).split(b"HTTP/1.1 ")[1:]
+            writer.close()
+            expected = {"/nowhere": b"404", "/v1/completions": b"405"}.get(path, b"200")
+            assert head.startswith(expected), path
+            assert head.endswith(b"\r\n\r\n"), "no body"
+            assert (b"content-length: 0\r\n" in head) == (path == "/health"), "the length is that of GET's body"
+            assert following.startswith(b"200"), "the next answer on the connection is whole"
+
+    against(scenario)
+
+
 def test_metrics_are_prometheus_text_and_agree_with_what_was_served() -> None:
     async def scenario(server: Served) -> tuple[Reply, dict[str, float]]:
         client = await server.client()

@@ -168,7 +168,7 @@ class App:
         route = self._routes.get(call.path)
         if route is None:
             raise Refusal("Not Found", 404, "NotFoundError")
-        if call.method != route[0]:
+        if call.method != route[0] and (call.method, route[0]) != (b"HEAD", b"GET"):
             raise Refusal("Method Not Allowed", 405, "MethodNotAllowed")
         return route[1](call, connection)
 

@@ -122,6 +122,8 @@ class Connection(asyncio.Protocol):
             except Refusal as refusal:
                 given = response(refusal.status, refusal.body)
             if isinstance(given, bytes):
+                if call.method == b"HEAD":  # the headers of the answer to GET, alone (RFC 9110, 9.3.2)
+                    given = given[: given.index(b"\r\n\r\n") + 4]
                 self.write(given)
                 if not call.keep_alive:
                     self.close()

@@ -80,7 +80,7 @@ class Relay:
         if call.path in COMPLETIONS and call.method == b"POST":
             self.requests += 1
             return Journey(connection, lambda: self._complete(call, connection))
-        if call.path == b"/v1/models" and call.method == b"GET":
+        if call.path == b"/v1/models" and call.method in (b"GET", b"HEAD"):
             return Journey(connection, lambda: self.decode[0].ask(call, b"", connection.write))
         if call.path == b"/health":
             return response(200, b"")
