@@ -6,8 +6,9 @@
 - *GPU*: all points of a GPU left out; parameters are the mean of the other GPUs' of its vendor under the same engine,
   where there is none of the other vendor's
 
-The last three stand beside the best multiplier on the uncalibrated model: of the series' other points, of the group's
-other models, of the same engine and model on other GPUs.
+The last three stand beside the best multiplier (of the series' other points, of the group's other models, of the same
+engine and model on those GPUs) on two things: the plain roofline (bytes over bandwidth, arithmetic over peak), and this
+model itself with all that is fitted deleted, which is the harder one to beat.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations, pairwise
 from typing import NamedTuple
 
@@ -24,6 +26,7 @@ import numpy as np
 
 from ridgeline.core.errors import InputError
 from ridgeline.simulate.cost import StepCost
+from ridgeline.simulate.costparams import CostParameters
 from ridgeline.simulate.fit import SHARED, Fit, fit, log_errors, predict, prior_of, with_theta, without
 from ridgeline.simulate.points import Measured
 from ridgeline.simulate.steady import Steady
@@ -44,6 +47,7 @@ class Guess(NamedTuple):
     base_tput: float | None
     base_tpot: float | None
     fold: str
+    roof: tuple[float | None, float | None] = (None, None)  # what the plain roofline times a constant says
 
 
 class Errors(NamedTuple):
@@ -56,6 +60,8 @@ class Errors(NamedTuple):
     tpot_bias: float
     base_tput: float | None
     base_tpot: float | None
+    roof_tput: float | None
+    roof_tpot: float | None
 
 
 def groups_of(points: Iterable[Measured]) -> dict[Group, list[Measured]]:
@@ -77,7 +83,7 @@ def fit_all(points: Sequence[Measured]) -> tuple[dict[Group, Fit], dict[Group, s
     return fits, refused
 
 
-def left_out(found: Fit, key: Callable[[Measured], object], base: Guesser) -> list[Guess]:
+def left_out(found: Fit, key: Callable[[Measured], object], base: Guesser, roof: Guesser | None = None) -> list[Guess]:
     """Predictions of every point by the fit that knows no point with the same `key`."""
     guesses = []
     for fold in sorted({str(key(point)) for point in found.points}):
@@ -89,8 +95,8 @@ def left_out(found: Fit, key: Callable[[Measured], object], base: Guesser) -> li
         known = [point for point, gone in zip(found.points, out, strict=True) if not gone]
         for point, gone in zip(found.points, out, strict=True):
             if gone:
-                tput, tpot = base(point, known)
-                guesses.append(Guess(point, predict(point, parameters, prices), tput, tpot, fold))
+                plain = roof(point, known) if roof else (None, None)
+                guesses.append(Guess(point, predict(point, parameters, prices), *base(point, known), fold, plain))
     return guesses
 
 
@@ -119,15 +125,22 @@ def _line(own: Sequence[Measured], conc: int, field: str) -> float | None:
     return math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
 
 
-def of_topology(found: Fit, base: Baseline) -> list[Guess]:
-    return left_out(found, lambda point: point.label, base.by(lambda point: point.series))
+def of_topology(found: Fit, base: Baseline, roof: Baseline | None = None) -> list[Guess]:
+    def series(point: Measured) -> object:
+        return point.series
+
+    return left_out(found, lambda point: point.label, base.by(series), roof.by(series) if roof else None)
 
 
-def of_model(found: Fit, base: Baseline) -> list[Guess]:
-    return left_out(found, lambda point: point.model, base.by(lambda point: ()))
+def of_model(found: Fit, base: Baseline, roof: Baseline | None = None) -> list[Guess]:
+    return left_out(found, lambda point: point.model, base.by(_any), roof.by(_any) if roof else None)
 
 
-def of_gpu(fits: Mapping[Group, Fit], base: Baseline) -> list[Guess]:
+def _any(_: Measured) -> object:
+    return ()
+
+
+def of_gpu(fits: Mapping[Group, Fit], base: Baseline, roof: Baseline | None = None) -> list[Guess]:
     """Every group by the mean of the same engine's fits on other GPUs: of its vendor's, where it has any."""
     guesses = []
     for (gpu, engine), found in fits.items():
@@ -140,11 +153,11 @@ def of_gpu(fits: Mapping[Group, Fit], base: Baseline) -> list[Guess]:
         theta = np.array([_transferred(name, near, list(others.values())) for name in names])
         parameters = with_theta(prior_of("default", "default"), names, theta)
         known = [point for other in near for point in other.points]
-        same = base.by(lambda point: point.model)
+        same, plain = base.by(lambda point: point.model), roof and roof.by(lambda point: point.model)
         prices: dict[int, StepCost] = {}
         for point in found.points:
-            tput, tpot = same(point, known)
-            guesses.append(Guess(point, predict(point, parameters, prices), tput, tpot, gpu))
+            roofs = plain(point, known) if plain else (None, None)
+            guesses.append(Guess(point, predict(point, parameters, prices), *same(point, known), gpu, roofs))
     return guesses
 
 
@@ -164,17 +177,20 @@ def _transferred(name: str, near: Sequence[Fit], others: Sequence[Fit]) -> float
 
 
 class Baseline:
-    """The uncalibrated model times the best constant of known points with the same key (of all, when none has it)."""
+    """The uncalibrated model (or what `parameters` say) times the best constant of known points with the same key, of
+    all when none has it."""
 
-    def __init__(self, points: Sequence[Measured]) -> None:
-        prior = prior_of("default", "default")
+    def __init__(self, points: Sequence[Measured], parameters: CostParameters | None = None) -> None:
+        prior = parameters or prior_of("default", "default")
         prices: dict[int, StepCost] = {}
         self._plain = {point: predict(point, prior, prices) for point in points}
 
     def by(self, key: Callable[[Measured], object]) -> Guesser:
         cache: dict[tuple[int, object], tuple[float, float]] = {}
+        held: dict[int, Sequence[Measured]] = {}  # lists that are keys by identity must outlive the cache
 
         def guess(point: Measured, known: Sequence[Measured]) -> tuple[float | None, float | None]:
+            held.setdefault(id(known), known)
             name = (id(known), key(point))
             if name not in cache:
                 own = [other for other in known if key(other) == key(point)] or list(known)
@@ -188,12 +204,24 @@ class Baseline:
         return guess
 
 
+def roofline() -> CostParameters:
+    """Bytes over bandwidth and arithmetic over peak, with uniform routing; nothing that launches, starts or waits."""
+    shares = ("weight_read", "kv_read", "narrow_cache", "expert_read", "traffic", "gemm_top", "expert_top", "link",
+              "prefill_attention", "sparse_attention", "expert_imbalance", "device")  # fmt: skip
+    times = ("gemm_half", "expert_half", "collective_s", "graph_kernel_s", "eager_kernel_s", "sample_s", "attach_s")
+    changed = {**dict.fromkeys(shares, 1.0), **dict.fromkeys(times, 0.0), "expert_evenness": 1e6}
+    return replace(prior_of("default", "default"), **changed)  # type: ignore[arg-type]
+
+
 def errors(guesses: Sequence[Guess]) -> Errors:
     """Shares over all guesses."""
     tput = [g.model.tput_per_gpu / g.point.tput - 1 for g in guesses if g.point.tput]
     tpot = [g.model.tpot_s / g.point.tpot_s - 1 for g in guesses if g.point.tpot_s]
     base = [g.base_tput / g.point.tput - 1 for g in guesses if g.point.tput and g.base_tput]
     other = [g.base_tpot / g.point.tpot_s - 1 for g in guesses if g.point.tpot_s and g.base_tpot]
+
+    roof = [g.roof[0] / g.point.tput - 1 for g in guesses if g.point.tput and g.roof[0]]
+    roof_tpot = [g.roof[1] / g.point.tpot_s - 1 for g in guesses if g.point.tpot_s and g.roof[1]]
 
     def mean(values: list[float]) -> float:
         return statistics.fmean(values) if values else math.nan
@@ -204,6 +232,7 @@ def errors(guesses: Sequence[Guess]) -> Errors:
     return Errors(
         len(guesses), size(tput), mean(tput), size(tpot), mean(tpot),
         size(base) if base else None, size(other) if other else None,
+        size(roof) if roof else None, size(roof_tpot) if roof_tpot else None,
     )  # fmt: skip
 
 
