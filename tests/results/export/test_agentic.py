@@ -152,6 +152,12 @@ def test_pools_and_parts_of_the_stack() -> None:
     )
     assert (row["prefill_num_workers"], row["num_decode_gpu"], row["decode_hw"]) == (1, 16, "h200")
     assert row["router"] == {"name": "r", "version": "1"} and row["kv_offload_backend"] == {"name": "lmcache"}
+    wide = agentic_row(
+        replay([record(0)]), dataclasses.replace(cell(), arm=arm), gpus_by_role={"prefill": 8, "decode": 32}
+    )
+    assert (wide["num_gpus"], wide["num_prefill_gpu"], wide["num_decode_gpu"]) == (40, 8, 32)
+    rates = [r["request_metrics"]["throughput"]["per_gpu"]["total_tput_tps"] for r in (row, wide)]
+    assert rates[1] == pytest.approx(rates[0] / 2, rel=1e-4)
     with pytest.raises(InputError, match="no agentic cell"):
         agentic_row(replay([]), cell(kind="fixed-seq-len"))
 

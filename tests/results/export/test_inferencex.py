@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -129,3 +130,17 @@ def test_pools_of_a_cell_become_their_environment() -> None:
     assert (row["num_prefill_gpu"], row["num_decode_gpu"], row["decode_ep"]) == (4, 16, 8)
     assert row["router"] == {"name": "r", "version": "1"} and row["disagg"] is True
     assert environment(cell)["DECODE_DP_ATTN"] == "true"
+
+
+def test_gpus_of_a_pool_are_those_its_run_occupied() -> None:
+    """An engine written as tp 1 with ep 8 and dp-attention is eight GPUs wide; its topology alone says one."""
+    pools = (Pool("prefill", 1, Topology(tp=1, ep=8, dp_attn=True)), Pool("decode", 2, Topology(tp=4)))
+    benchmark = Benchmark("k", "i:1", "acme/m", "m", "fp4", "vllm", "b200", multinode=True, disagg=True)
+    cell = Cell(benchmark, Scenario("fixed-seq-len", 1024, 1024), Arm(pools=pools), 8)
+    point = replace(
+        point_of(cell, throughput__total=160, throughput__output=48),
+        gpus=16, provenance={"gpus_by_role": {"prefill": 8, "decode": 8}},
+    )  # fmt: skip
+    row = row_of_point(point, cell)
+    assert (row["num_prefill_gpu"], row["num_decode_gpu"], row["prefill_tp"], row["prefill_ep"]) == (8, 8, 1, 8)
+    assert (row["tput_per_gpu"], row["output_tput_per_gpu"], row["input_tput_per_gpu"]) == (10, 6, 14)

@@ -31,9 +31,15 @@ Mask = NDArray[np.bool_]
 
 
 def agentic_row(
-    replay: Replay | StoredReplay, cell: Cell, *, recipe_fingerprint: str = "", dataset: Mapping[str, Any] | None = None
+    replay: Replay | StoredReplay,
+    cell: Cell,
+    *,
+    recipe_fingerprint: str = "",
+    dataset: Mapping[str, Any] | None = None,
+    gpus_by_role: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """The row of one agentic cell. Raises InputError for another scenario."""
+    """The row of one agentic cell. `gpus_by_role`: GPUs of each pool, where its run tells them. Raises InputError for
+    another scenario."""
     if cell.scenario.kind != "agentic-coding":
         raise InputError(f"{cell.name} is no agentic cell", hint="fixed-sequence points have a row of their own")
     columns = Columns.of(replay.path if isinstance(replay, StoredReplay) else replay)
@@ -42,6 +48,8 @@ def agentic_row(
     good = fine & columns.profiling
     benchmark, arm = cell.benchmark, cell.arm
     server = server_block(replay)
+    by_role = gpus_by_role or {}
+    gpus = sum(by_role.values()) or cell.gpus
     row: dict[str, Any] = {
         "hw": benchmark.runner,
         "conc": cell.concurrency,
@@ -55,7 +63,7 @@ def agentic_row(
         "disagg": benchmark.disagg,
         "scenario_type": "agentic-coding",
         "is_multinode": bool(arm.pools),
-        "num_gpus": cell.gpus,
+        "num_gpus": gpus,
         **_parallelism(cell),
         "kv_offloading": arm.kv_offloading,
         "kv_offload_backend": _component(arm.kv_offload_backend),
@@ -63,13 +71,13 @@ def agentic_row(
         "num_requests_total": int(listed.sum()),
         "num_requests_successful": int(good.sum()),
         "request_accounting": _accounting(columns, listed, fine, numbers(replay, "status")),
-        **_topology(cell),
+        **_topology(cell, by_role),
     }
     row |= {"router": _component(arm.router)} if arm.router else {}
     row |= {"kv_p2p_transfer": arm.kv_p2p_transfer} if arm.kv_p2p_transfer else {}
     row |= {"dataset": dict(dataset)} if dataset else {}
     picked = _Picked(columns, good, numbers(replay, "max_tokens")[good])
-    row["request_metrics"] = _requests(picked, cell.gpus)
+    row["request_metrics"] = _requests(picked, gpus)
     row["server_metrics"] = server
     row["kv_cache_pool_tokens"] = server["kv_cache"]["gpu_total_tokens"]
     if not server["present"]:
@@ -102,7 +110,7 @@ def _parallelism(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _topology(cell: Cell) -> dict[str, Any]:
+def _topology(cell: Cell, gpus: Mapping[str, int]) -> dict[str, Any]:
     if cell.arm.topology:
         t = cell.arm.topology
         return {"pp": t.pp, "dcp_size": t.dcp, "pcp_size": t.pcp}
@@ -121,7 +129,7 @@ def _topology(cell: Cell) -> dict[str, Any]:
             f"{role}_ep": layout.ep if layout else 0,
             f"{role}_dp_attention": str(layout.dp_attn if layout else False).lower(),
         }
-    found |= {f"num_{role}_gpu": pool.gpus if pool else 0 for role, pool in pools.items()}
+    found |= {f"num_{role}_gpu": gpus.get(role, pool.gpus) if pool else 0 for role, pool in pools.items()}
     if all(pool and pool.hardware for pool in pools.values()):
         found |= {f"{role}_hw": pool.hardware for role, pool in pools.items() if pool}
     return found

@@ -246,11 +246,18 @@ def row_of_point(point: Point, cell: Cell, *, recipe_fingerprint: str = "") -> d
             value = point.value(f"{ours}.{statistic}")
             if value is not None and not (theirs == "tpot" and value == 0):
                 result[f"{name}_{theirs}_ms"] = 1000 * value
-    return fixed_row(result, environment(cell, recipe_fingerprint))
+    return fixed_row(result, environment(cell, recipe_fingerprint, gpus_by_role(point)))
 
 
-def environment(cell: Cell, recipe_fingerprint: str = "") -> dict[str, str]:
-    """What a job of InferenceX has in its environment for a cell."""
+def gpus_by_role(point: Point) -> Mapping[str, int]:
+    """GPUs of each pool as the run occupied them, empty where it does not say. A worker written as tp 1 with ep 8 has
+    eight, which its topology does not tell."""
+    found = point.provenance.get("gpus_by_role")
+    return found if isinstance(found, Mapping) else {}
+
+
+def environment(cell: Cell, recipe_fingerprint: str = "", gpus: Mapping[str, int] | None = None) -> dict[str, str]:
+    """What a job of InferenceX has in its environment for a cell. `gpus`: of each pool, where its run tells them."""
     benchmark, scenario, arm = cell.benchmark, cell.scenario, cell.arm
     env = {
         "RUNNER_TYPE": benchmark.runner,
@@ -277,16 +284,16 @@ def environment(cell: Cell, recipe_fingerprint: str = "") -> dict[str, str]:
     env["IS_MULTINODE"] = "true"
     for role in ("prefill", "decode"):
         pool = next((pool for pool in arm.pools if pool.role == role), None)
-        env |= {f"{role.upper()}_{name}": text for name, text in _pool(pool).items()}
+        env |= {f"{role.upper()}_{name}": text for name, text in _pool(pool, (gpus or {}).get(role)).items()}
     return env
 
 
-def _pool(pool: Pool | None) -> dict[str, str]:
+def _pool(pool: Pool | None, gpus: int | None) -> dict[str, str]:
     if pool is None:
         return {"GPUS": "0", "NUM_WORKERS": "0", "TP": "0", "EP": "0", "DP_ATTN": "false"}
     t = pool.topology
     found = {
-        "GPUS": str(pool.gpus),
+        "GPUS": str(gpus or pool.gpus),
         "NUM_WORKERS": str(pool.workers),
         "TP": str(t.tp),
         "EP": str(t.ep),

@@ -43,7 +43,7 @@ def inferencex_rows(store: Store, run: str) -> Iterator[Row]:
 
 def _row(store: Store, point: Point, cell: Cell, name: str) -> Row:
     from ridgeline.results.export.agentic import agentic_row
-    from ridgeline.results.export.inferencex import row_of_point
+    from ridgeline.results.export.inferencex import gpus_by_role, row_of_point
 
     fingerprint = str(point.facts.get("recipe_fingerprint") or "")
     path = store.request_file(point.id)
@@ -54,7 +54,8 @@ def _row(store: Store, point: Point, cell: Cell, name: str) -> Row:
             from ridgeline.results.stored import StoredReplay
 
             samples = store.request_file(point.id, "samples")
-            return Row(name, agentic_row(StoredReplay(path, samples), cell, recipe_fingerprint=fingerprint))
+            replay, gpus = StoredReplay(path, samples), gpus_by_role(point)
+            return Row(name, agentic_row(replay, cell, recipe_fingerprint=fingerprint, gpus_by_role=gpus))
         if path is not None:
             from ridgeline.results.aggregate import aggregate
 
