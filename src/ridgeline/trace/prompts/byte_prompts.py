@@ -27,10 +27,11 @@ from ridgeline.trace.prompts.tree import Tokens
 from ridgeline.trace.prompts.wire import Closing, chat_texts, escaped, opening
 
 HEAD = 8
-_ALPHABET = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", dtype=np.uint8)
-_MASK48 = np.uint64((1 << 48) - 1)
+_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+_ALPHABET = np.frombuffer(_LETTERS, dtype=np.uint8)
+_MASK48, _MASK64 = (1 << 48) - 1, (1 << 64) - 1
 _SHIFTS = np.arange(0, 48, 6, dtype=np.uint64)
-_ODD1, _ODD2 = np.uint64(0x9E3779B97F4B), np.uint64(0xD6E8FEB86659)  # odd: multiplication is one to one modulo 2**48
+_FACTORS = (0x9E3779B97F4B, 0xD6E8FEB86659)  # odd: multiplication is one to one modulo 2**48
 
 
 class ByteText:
@@ -39,6 +40,7 @@ class ByteText:
     def __init__(self, seed: int) -> None:
         plain = corpus_text().replace("\n", " ").replace('"', "'").encode()
         self._seed = seed
+        self._plain = plain
         self._text = np.frombuffer(plain, dtype=np.uint8)
         self._tokens = len(plain) // BYTES_PER_TOKEN
         self._windows: dict[int, NDArray[np.uint8]] = {}
@@ -48,8 +50,9 @@ class ByteText:
         """Text of blocks in a row."""
         width = size * BYTES_PER_TOKEN
         mixed = ids.astype(np.uint64, copy=False) ^ np.uint64(self._salt(space))
-        mixed = (mixed * _ODD1) & _MASK48
-        mixed = ((mixed ^ (mixed >> np.uint64(24))) * _ODD2) & _MASK48
+        mask = np.uint64(_MASK48)
+        mixed = (mixed * np.uint64(_FACTORS[0])) & mask
+        mixed = ((mixed ^ (mixed >> np.uint64(24))) * np.uint64(_FACTORS[1])) & mask
         mixed ^= mixed >> np.uint64(24)
         text = np.empty((len(ids), width), dtype=np.uint8)
         head = min(HEAD, width)
@@ -71,7 +74,19 @@ class ByteText:
         return head + self._text.take(np.arange(start, start + rest), mode="wrap").tobytes()
 
     def block(self, space: str, block: int, size: int) -> Tokens:
-        return text_tokens(self.run(space, np.array([block]), size))
+        """Tokens of one block: `run` without arrays, which cost more than a block's text."""
+        mixed = (((block & _MASK64) ^ self._salt(space)) * _FACTORS[0]) & _MASK48
+        mixed = ((mixed ^ (mixed >> 24)) * _FACTORS[1]) & _MASK48
+        mixed ^= mixed >> 24
+        width = size * BYTES_PER_TOKEN
+        head = bytes([_LETTERS[(mixed >> shift) & 63] for shift in range(0, 6 * min(HEAD, width), 6)])
+        if width <= HEAD:
+            return text_tokens(head)
+        start = mixed % self._tokens * BYTES_PER_TOKEN
+        text = self._plain[start : start + width - len(head)]
+        while len(text) < width - len(head):
+            text += self._plain[: width - len(head) - len(text)]
+        return text_tokens(head + text)
 
     def tail(self, key: str, size: int) -> Tokens:
         return text_tokens(self.tail_text(key, size))
