@@ -40,7 +40,8 @@ def _begin(scores: Sequence[float]) -> float:
     Scores crowd near the top: on a scale from zero they would all look alike."""
     if not scores:
         return 0.0
-    return max(0.0, math.floor(scores[len(scores) // 20] / _STEP) * _STEP)
+    twentieth = min(scores[len(scores) // 20], 1 - _STEP)  # there is a scale, even where every score is full
+    return max(0.0, math.floor(twentieth / _STEP) * _STEP)
 
 
 def _row(row: Mapping[str, Any], low: float, high: float) -> dict[str, Any]:
