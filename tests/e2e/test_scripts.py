@@ -116,7 +116,7 @@ def test_a_dry_run_shows_the_contract(tmp_path: Path) -> None:
 
 def test_secrets_are_nowhere_in_what_is_stored_or_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "hush-from-outside")
-    leak = "echo saw $INNER_TOKEN $MY_TOKEN $OTHER_API_KEY; "
+    leak = "echo saw $INNER_TOKEN $MY_TOKEN $OTHER_API_KEY; echo $INNER_TOKEN > left.json; "
     env = ("--env", "INNER_TOKEN=hush-from-words", "--env", "OTHER_API_KEY={env:MY_TOKEN}")
     done = run(tmp_path / "run", *ONE, "--command", leak + EMULATE, *env)
     assert done.returncode == 0, done.stderr
@@ -131,5 +131,12 @@ def test_secrets_are_nowhere_in_what_is_stored_or_printed(tmp_path: Path, monkey
     assert "hush-from" not in "".join(said)
     stored = [path for path in tmp_path.rglob("*") if path.is_file() and b"hush-from" in path.read_bytes()]
     assert stored == []
+    (left,) = (tmp_path / "run").glob("cells/*/artifacts/left.json")
+    assert left.read_text() == "*" * 15 + "\n"
+    deployment = (left.parents[1] / "deployment.json").read_text()
+    assert "{env:INNER_TOKEN}" in deployment
+    assert "{env:MY_TOKEN}" in deployment
+    other = run(tmp_path / "run", *ONE, "--command", leak + EMULATE, "--env", "INNER_TOKEN=hush-from-later", *env[2:])
+    assert "1 finished before" in other.stderr, "a secret that changes makes no other point"
     kept = "".join(path.read_text() for path in tmp_path.rglob("script.log"))
     assert kept.count(f"saw {'*' * 15} {'*' * 17} {'*' * 17}") == 2, "what was said is kept, without them"

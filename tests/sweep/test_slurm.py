@@ -16,7 +16,7 @@ from tests.sweep.test_run import FakeStart, cell, deploy, died
 
 from ridgeline.core.cell import Cell
 from ridgeline.core.deployment import Deployment, Service
-from ridgeline.core.errors import EnvironmentFailed
+from ridgeline.core.errors import EnvironmentFailed, InputError
 from ridgeline.core.point import Source
 from ridgeline.launch.blame import Blame
 from ridgeline.launch.slurm import Slurm
@@ -287,6 +287,19 @@ def test_a_torn_note_of_a_job_is_no_job(slurm_of, tmp_path: Path) -> None:
 def test_the_words_of_a_job_are_those_of_the_command_line() -> None:
     words = ["c.yaml", "--executor", "slurm", "--out=runs/x", "--json", "--pack", "--seed", "7"]
     assert local_command(words, "python") == ["python", "-m", "ridgeline.cli.main", "sweep", "c.yaml", "--seed", "7"]
+
+
+def test_secrets_are_named_in_a_job_and_never_written_down() -> None:
+    words = ["c.yaml", "--env", "HF_TOKEN=hush-1", "--env=A_SECRET=hush-2", "--env", "A=1", "--env", "B_TOKEN={env:X}"]
+    assert local_command(words, "python")[4:] == [
+        *("c.yaml", "--env", "HF_TOKEN={env:HF_TOKEN}", "--env=A_SECRET={env:A_SECRET}", "--env", "A=1"),
+        *("--env", "B_TOKEN={env:X}"),
+    ]
+    with pytest.raises(InputError, match="would be readable in the job's script") as caught:
+        local_command(["c.yaml", "--command", "serve --api-key hush-3"], "python")
+    assert "hush" not in str(caught.value)
+    told = ["c.yaml", "--command", "serve --api-key $HF_TOKEN"]
+    assert local_command(told, "python")[4:] == told
 
 
 def test_an_engine_that_nothing_launches_is_refused_before_any_job(slurm_of) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import signal
 import sys
@@ -166,7 +167,7 @@ def _started(shell: Path | None, command: str | None, env: list[str]) -> tuple[R
     from ridgeline.cli.check_shell import environment_from
     from ridgeline.sweep.scripts import Script
 
-    told = tuple(environment_from(env).items())
+    told = tuple((name, _by_name(name, value)) for name, value in environment_from(env).items())
     if shell is not None and command is not None:
         raise InputError([Problem("there is --shell already", key="--command", hint="give one of them")])
     if shell is not None:
@@ -176,6 +177,17 @@ def _started(shell: Path | None, command: str | None, env: list[str]) -> tuple[R
     if told:
         raise InputError([Problem("goes with --shell or --command", key="--env")])
     return ()
+
+
+def _by_name(name: str, value: str) -> str:
+    """A secret of the command line goes into our own environment, which engines and jobs inherit, and is a name from
+    here on: no file and no run key holds it."""
+    from ridgeline.launch.secrets import masked
+
+    if masked(name, value) == value:
+        return value
+    os.environ[name] = value
+    return f"{{env:{name}}}"
 
 
 def _engine(text: str) -> Engine:

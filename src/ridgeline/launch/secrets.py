@@ -6,10 +6,13 @@ there is nothing to hide; this is for values that were written down all the same
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from ridgeline.core.deployment import Deployment, Service
 
@@ -18,7 +21,17 @@ LEAST = 6  # characters: a shorter value is a switch, and hiding it would hide h
 _SECRET = re.compile(
     r"(?:^|[_-])(?:TOKEN|SECRET|PASSWORD|PASSWD|API[_-]?KEY|ACCESS[_-]?KEY|CREDENTIALS?)(?:$|[_-])", re.I
 )
-_NO_SECRET = re.compile(r"TOKENS|TOKENI|TOKEN[_-](?:COUNT|IDS?|BUDGET|LIMIT|THRESHOLD|CAPACITY)|PER[_-]TOKEN", re.I)
+_NO_SECRET = re.compile(
+    r"TOKENS|TOKENI|TOKEN[_-](?:COUNT|IDS?|BUDGET|LIMIT|THRESHOLD|CAPACITY)|PER[_-]TOKEN|[_-](?:FILE|PATH|DIR|NAME|ENV)$",
+    re.I,
+)
+
+
+# `--api-key VALUE`, `--api-key=VALUE` and `NAME=VALUE` inside a command line that is one word
+_INSIDE = re.compile(
+    r"""(?P<before>(?:^|(?<=[\s;&|("']))(?:--?(?P<option>[A-Za-z][\w-]*)(?:=|\s+)|(?P<name>[A-Za-z_]\w*)=))"""
+    r"""(?P<value>'[^']*'|"[^"]*"|[^\s'";|&]+)"""
+)
 
 
 def is_secret(name: str) -> bool:
@@ -32,17 +45,39 @@ def masked(name: str, value: str) -> str:
 
 
 def masked_argv(words: Sequence[str]) -> list[str]:
-    """A command line as it may be shown: `--api-key X`, `--api-key=X` and `NAME=X` lose their values."""
-    shown: list[str] = []
-    hide = False
-    for word in words:
+    """A command line as it may be shown: `--api-key X`, `--api-key=X`, `NAME=X` and `--env=NAME=X` lose their values,
+    also inside a word that is a command line itself."""
+    return _masked(words, [])
+
+
+def _masked(words: Sequence[str], hidden: list[str]) -> list[str]:
+    """The words without secret values, which are added to `hidden`."""
+
+    def hide(name: str, value: str) -> str:
+        shown = masked(name.lstrip("-"), value)
+        if shown != value:
+            hidden.append(value)
+        return shown
+
+    def inside(match: re.Match[str]) -> str:
+        value = match["value"].strip("'\"")
+        named = (match["option"] or match["name"]) if not value.startswith(("$", "-")) else ""
+        shown = hide(named, value)
+        return match[0] if shown == value else match["before"] + shown
+
+    def word_of(word: str) -> str:
+        if len(word.split()) > 1:
+            return _INSIDE.sub(inside, word)
         name, equals, value = word.partition("=")
-        if hide and not word.startswith("-"):
-            shown.append(HIDDEN)
-            hide = False
-            continue
-        hide = word.startswith("-") and not equals and is_secret(name.lstrip("-"))
-        shown.append(f"{name}={HIDDEN}" if equals and value and is_secret(name.lstrip("-")) else word)
+        if name.startswith("-") and "=" in value:
+            return f"{name}={word_of(value)}"
+        return f"{name}={hide(name, value)}" if equals and value else word
+
+    shown: list[str] = []
+    option = ""  # that the next word belongs to
+    for word in words:
+        shown.append(hide(option, word) if option and not word.startswith("-") else word_of(word))
+        option = word if word.startswith("-") and "=" not in word and is_secret(word.lstrip("-")) else ""
     return shown
 
 
@@ -57,6 +92,33 @@ def scrubbed(text: str, values: Iterable[str]) -> str:
     for value in sorted(values, key=len, reverse=True):
         text = text.replace(value, "*" * len(value))
     return text
+
+
+def scrub_file(path: Path, values: Iterable[str]) -> None:
+    """Overwrite these values in a file, whatever its format, in a copy that takes its place."""
+    looked = [value.encode() for value in values]
+    if path.is_symlink() or not path.is_file() or not path.stat().st_size:
+        return
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        found = [value for value in looked if text.find(value) >= 0]
+    if not found:
+        return
+    part = path.with_name(f".{path.name}.part")
+    shutil.copyfile(path, part)  # other names of the file keep what they have
+    with part.open("r+b") as copy, mmap.mmap(copy.fileno(), 0) as text:
+        for value in sorted(found, key=len, reverse=True):
+            at = text.find(value)
+            while at >= 0:
+                text[at : at + len(value)] = b"*" * len(value)
+                at = text.find(value, at)
+    part.replace(path)
+
+
+def scrub_folder(folder: Path, values: Iterable[str]) -> None:
+    """Overwrite these values in every file below a folder."""
+    known = tuple(values)
+    for path in folder.rglob("*") if known else ():
+        scrub_file(path, known)
 
 
 def without_secrets(deployment: Deployment) -> Deployment:
@@ -75,10 +137,9 @@ def _shown(service: Service) -> Service:
 
 def secrets_of(deployment: Deployment) -> frozenset[str]:
     """Secret values that services of a deployment are given, and those of our environment, which they inherit."""
-    pairs = [(name, item.text) for service in deployment.services for name, item in service.env]
+    hidden: list[str] = []
     for service in deployment.services:
-        words = [item.text for item in service.argv]
-        for word, shown, before in zip(words, masked_argv(words), ["", *words], strict=False):
-            if word != shown:
-                pairs.append((word.partition("=")[0] if shown != HIDDEN else before, word.partition("=")[2] or word))
-    return values_of(more=((name.lstrip("-"), value) for name, value in pairs if not value.startswith("{")))
+        _masked([item.text for item in service.argv], hidden)
+    told = ((name, item.text) for service in deployment.services for name, item in service.env)
+    around = values_of(more=((name, value) for name, value in told if not value.startswith("{")))
+    return around | {value for value in hidden if len(value) >= LEAST}

@@ -114,6 +114,7 @@ class Supervisor:
             work = self.work_of(service.name)
             work.mkdir(exist_ok=True)
             for name, text in render_files(service, filling).items():
+                (work / name).touch(mode=0o600)  # it may hold a secret
                 (work / name).write_text(text, encoding="utf-8")
             added = render_env(service, filling)
             words = self.wrap(service, render_argv(service, filling), added, work)

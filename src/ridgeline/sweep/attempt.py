@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import time
 import urllib.error
 import urllib.request
@@ -22,7 +23,7 @@ from ridgeline.launch.blame import Blame, blame
 from ridgeline.launch.phases import Phases
 from ridgeline.launch.probe import Node, refuse_unfit
 from ridgeline.launch.script_host import RELEASE
-from ridgeline.launch.secrets import scrubbed, secrets_of
+from ridgeline.launch.secrets import scrub_file, scrub_folder, scrubbed, secrets_of
 from ridgeline.launch.supervisor import Supervisor, Wrap
 from ridgeline.launch.telemetry import mark, since
 from ridgeline.replay.driver import ReplaySettings, run_replay
@@ -166,8 +167,8 @@ class EngineStart:
         )
 
     def finish(self) -> Path | None:
-        """Let a user's script or command come to its own end, and return the folder with what it left; None for
-        services of recipes, which leave nothing but their logs. Nothing runs afterwards."""
+        """Let a user's script or command come to its own end, and return the folder with what it left, without secrets;
+        None for services of recipes, which leave nothing but their logs. Nothing runs afterwards."""
         if self.deployment.kind not in ("shell", "command"):
             return None
         entry = self._supervisor.running[self.deployment.entry]
@@ -178,6 +179,7 @@ class EngineStart:
             while entry.process.poll() is None and time.monotonic() < end:
                 time.sleep(0.1)
         self._supervisor.stop()
+        scrub_folder(work, self._secrets)
         return work
 
     def answer(self, task: str, ask: Callable[[str], T]) -> T:
@@ -229,8 +231,8 @@ class EngineStart:
         for name, log in self.logs.items():
             if log.exists():
                 kept[name].parent.mkdir(exist_ok=True)
-                text = scrubbed(log.read_bytes().decode("utf-8", "surrogateescape"), self._secrets)
-                kept[name].write_bytes(text.encode("utf-8", "surrogateescape"))
+                shutil.copyfile(log, kept[name])
+                scrub_file(kept[name], self._secrets)
         return kept
 
     def _cache_before(self) -> str:

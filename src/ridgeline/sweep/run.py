@@ -30,7 +30,7 @@ from ridgeline.plan.estimate import DEFAULTS
 from ridgeline.recipes.placement import occupied
 from ridgeline.results.aggregate import aggregate
 from ridgeline.results.identity import run_key
-from ridgeline.results.runfolder import RunFolder
+from ridgeline.results.runfolder import KEY_DIGITS, RunFolder
 from ridgeline.sweep.attempt import Attempt, AttemptFailed, EngineStart
 from ridgeline.sweep.containers import wrap_in
 from ridgeline.sweep.deploy import expected_of_model, same_source
@@ -261,7 +261,8 @@ class _Run:
         """One start of an engine and the cells that follow on it. False ends the sweep."""
         item = self.planned[index - 1]
         digest_ = item.deployment.digest
-        live = self.folder.path / LIVE / item.run_key[:16]
+        live = self.folder.path / LIVE / item.run_key[:KEY_DIGITS]
+        shutil.rmtree(live, ignore_errors=True)  # of a start that was killed: its logs are not this one's
         engine = EngineStart(
             item.deployment,
             live,

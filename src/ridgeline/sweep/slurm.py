@@ -23,9 +23,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ridgeline.core.errors import EnvironmentFailed
+from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
 from ridgeline.launch.allocation import nodes_of
 from ridgeline.launch.blame import Blame
+from ridgeline.launch.secrets import masked, masked_argv
 from ridgeline.launch.slurm import Slurm, warning_of
 from ridgeline.results import durable
 from ridgeline.results.runfolder import KEY_DIGITS, Failure, RunFolder
@@ -295,7 +296,9 @@ def _adopt(found: Path, target: Path) -> None:
 
 
 def local_command(words: Sequence[str], python: str) -> list[str]:
-    """The words that run the same sweep locally: those of the command line without its run folder and executor."""
+    """The words that run the same sweep locally: those of the command line without its run folder and executor. They
+    are written down for all to read: secrets of `--env` are named there, and the job inherits them from us. Raises
+    InputError for others."""
     kept: list[str] = []
     skip = False
     for word in words:
@@ -305,7 +308,21 @@ def local_command(words: Sequence[str], python: str) -> list[str]:
         elif name in ("--out", "--executor"):
             skip = not glued
         elif name not in ("--json", "--pack"):
-            kept.append(word)
+            kept.append(_named(word, after=kept[-1] if kept else ""))
     if not kept:
         raise EnvironmentFailed("there is no command line to hand to a job")
+    told = [shown for word, shown in zip(kept, masked_argv(kept), strict=True) if word != shown]
+    if told:
+        hint = "export it, and name it as `$NAME` in a command or `{env:NAME}` in an environment"
+        raise InputError([Problem(f"`{word}` would be readable in the job's script", hint=hint) for word in told])
     return [python, "-m", "ridgeline.cli.main", "sweep", *kept]
+
+
+def _named(word: str, after: str) -> str:
+    """`--env SECRET=VALUE` as `--env SECRET={env:SECRET}`; other words as they are."""
+    glued = word.startswith("--env=")
+    if after != "--env" and not glued:
+        return word
+    head, text = ("--env=", word.removeprefix("--env=")) if glued else ("", word)
+    name, _, value = text.partition("=")
+    return word if masked(name, value) == value else f"{head}{name}={{env:{name}}}"
