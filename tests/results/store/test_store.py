@@ -20,7 +20,7 @@ from ridgeline.results.aggregate import aggregate
 from ridgeline.results.importers.api import Bundle, Imported, ImportedPoint, ImportedRun, Importer
 from ridgeline.results.metrics import axis
 from ridgeline.results.runfolder import RunFolder, RunHeader
-from ridgeline.results.store import Store, migrations, tables
+from ridgeline.results.store import Store, blocks, migrations, tables
 from ridgeline.results.store.ingest import Counts
 
 X, Y = axis("interactivity.p50"), axis("throughput_per_gpu.output")
@@ -81,21 +81,33 @@ def test_the_catalogue_is_what_the_tables_say(store: Store) -> None:
 
 
 def test_a_store_of_an_older_number_is_brought_up_and_keeps_its_data(store: Store) -> None:
+    rows = [(measure, number, number / measure) for measure in (1, 2) for number in range(1, 1203)]
     with store.database.writing() as connection:
         for view in ("latest_points", "latest_lines", "run_channels"):
             connection.execute(text(f"DROP VIEW {view}"))
-        connection.execute(text("DROP TABLE receipts"))
-        connection.execute(text("DELETE FROM migrations WHERE number = 3"))
+        for table in ("receipts", "measure_blocks"):
+            connection.execute(text(f"DROP TABLE {table}"))
+        connection.execute(text("DELETE FROM migrations WHERE number >= 3"))
         connection.execute(text("INSERT INTO runs VALUES (1, 'a', 'o', 'k', 'n', NULL, NULL, '{}', 'x')"))
+        connection.execute(text("INSERT INTO measure_names VALUES (1, 'one', 'u'), (2, 'two', 'u')"))
+        kinds = "measure INTEGER, point BIGINT, value DOUBLE PRECISION, n BIGINT"
+        connection.execute(text(f"CREATE TABLE measures ({kinds}, PRIMARY KEY (measure, point))"))
+        insert = text("INSERT INTO measures (measure, point, value) VALUES (:m, :p, :v)")
+        connection.execute(insert, [dict(zip("mpv", row, strict=True)) for row in rows])
         assert not migrations.at_newest(connection)
-        assert migrations.migrate(connection) == [3]
+        assert migrations.migrate(connection) == [3, 4]
         assert connection.execute(select(tables.runs.c.id)).scalars().all() == ["a"]
+        for measure, name in ((1, "one"), (2, "two")):
+            numbers, values = blocks.read(connection, name)
+            told = list(zip(numbers.tolist(), values.tolist(), strict=True))
+            assert told == [(number, value) for kind, number, value in rows if kind == measure]
+        assert not inspect(connection).has_table("measures")
 
 
 def test_a_newer_catalogue_is_refused_by_name(store: Store) -> None:
     with store.database.writing() as connection:
         connection.execute(text("INSERT INTO migrations VALUES (99, 'later', 'now', '9')"))
-    with pytest.raises(InputError, match="migration 99; this Ridgeline knows up to 3"):
+    with pytest.raises(InputError, match="migration 99; this Ridgeline knows up to 4"):
         Store(store.location)
 
 
@@ -116,12 +128,8 @@ def test_a_changed_point_is_a_revision_and_the_old_one_stays(store: Store, tmp_p
     assert now.value(Y.measure) == 90.0
     assert [item["revision"] for item in store.describe(now.id)["revisions"]] == [1, 2]
     with store.database.reading() as connection:
-        values = connection.execute(
-            select(tables.measures.c.value).join_from(
-                tables.measures, tables.measure_names, tables.measure_names.c.no == tables.measures.c.measure
-            ).where(tables.measure_names.c.name == Y.measure).order_by(tables.measures.c.value)
-        ).scalars().all()  # fmt: skip
-    assert values == [90.0, 100.0]
+        numbers, values = blocks.read(connection, Y.measure)
+    assert numbers.tolist() == [1, 2] and values.tolist() == [100.0, 90.0]
 
 
 def test_the_same_row_with_less_in_it_is_nothing_new(store: Store, tmp_path: Path) -> None:

@@ -20,8 +20,12 @@ from ridgeline import __version__
 from ridgeline.core.cell import canonical, digest
 from ridgeline.core.point import Point
 from ridgeline.results.importers.api import Imported, ImportedPoint, ImportedRun
+from ridgeline.results.store import blocks
 from ridgeline.results.store import tables as t
 from ridgeline.results.store.filing import Filed
+
+
+_TABLES = (t.points, t.measure_names, t.measure_blocks, t.provenance, t.proofs, t.files)
 
 
 class Counts(NamedTuple):
@@ -106,15 +110,14 @@ def _points(
     filed: Mapping[tuple[str, str], Mapping[str, Filed]],
     again: bool,
 ) -> Counts:
-    known = _known(connection, number)
+    known, run_id, at = _known(connection, number), run.id, now()
     names = {name: no for no, name in connection.execute(select(t.measure_names.c.no, t.measure_names.c.name))}
-    first = next_no(connection, t.points)
-    rows: dict[str, list[dict[str, Any]]] = {
-        name: [] for name in ("points", "measures", "provenance", "proofs", "files", "names")
-    }
+    no = next_no(connection, t.points) - 1
+    rows: dict[Table, list[dict[str, Any]]] = {table: [] for table in _TABLES}
+    values: dict[int, list[tuple[int, float]]] = {}
     fresh = revised = unchanged = 0
     for item in run.points:
-        id = catalogued_id(run.id, item.point)
+        id = catalogued_id(run_id, item.point)
         body = _json(item.point)
         mark = hashlib.sha256(f"{item.repeat} {body}".encode()).hexdigest()
         before = known.get(id)
@@ -123,29 +126,39 @@ def _points(
             continue
         revision = 1 if before is None else before.revision + 1
         fresh, revised = (fresh + 1, revised) if before is None else (fresh, revised + 1)
-        no = first + len(rows["points"])
-        rows["points"].append(_row(item, no, number, import_no, id, revision, mark, body))
+        no += 1
+        row = {"no": no, "run": number, "import_no": import_no, "id": id, "revision": revision, "derived_at": at}
+        rows[t.points].append({**row, "digest": mark, "body": body, **_row(item)})
         known[id] = _Known(revision, mark, body, import_no)
         for name, measure in item.point.measures.items():
             if measure.value is None:
                 continue
             if name not in names:
                 names[name] = len(names) + 1
-                rows["names"].append({"no": names[name], "name": name, "unit": measure.unit})
-            rows["measures"].append({"measure": names[name], "point": no, "value": measure.value, "n": measure.n})
-        rows["provenance"] += _provenance(item, no)
-        rows["proofs"] += [{"point": no, "kind": kind, "body": _json(body)} for kind, body in item.documents.items()]
-        rows["files"] += [
+                rows[t.measure_names].append({"no": names[name], "name": name, "unit": measure.unit})
+            values.setdefault(names[name], []).append((no, measure.value))
+        rows[t.provenance] += _provenance(item, no)
+        rows[t.proofs] += [{"point": no, "kind": kind, "body": _json(body)} for kind, body in item.documents.items()]
+        rows[t.files] += [
             {"point": no, "kind": kind, "path": file.path, "digest": file.digest, "size": file.size}
-            for kind, file in filed.get((run.id, item.point.id), {}).items()
+            for kind, file in filed.get((run_id, item.point.id), {}).items()
         ]
-    for name, table in (
-        ("points", t.points), ("names", t.measure_names), ("measures", t.measures), ("provenance", t.provenance),
-        ("proofs", t.proofs), ("files", t.files),
-    ):  # fmt: skip
-        if rows[name]:
-            connection.execute(insert(table), rows[name])
+        if len(rows[t.points]) >= blocks.AT_ONCE:  # the rows of all points of a large import would take a gigabyte
+            _write(connection, rows, values)
+    _write(connection, rows, values)
     return Counts(points=fresh, revised=revised, unchanged=unchanged)
+
+
+def _write(
+    connection: Connection, rows: Mapping[Table, list[dict[str, Any]]], values: dict[int, list[tuple[int, float]]]
+) -> None:
+    """Rows into their tables, in the order in which these refer to each other; nothing waits any more then."""
+    rows[t.measure_blocks].extend(blocks.rows(values))
+    values.clear()
+    for table, waiting in rows.items():
+        if waiting:
+            connection.execute(insert(table), waiting)
+            waiting.clear()
 
 
 class _Known(NamedTuple):
@@ -182,14 +195,12 @@ def _covers(known: Mapping[str, Any], told: Mapping[str, Any]) -> bool:
     return True
 
 
-def _row(
-    item: ImportedPoint, no: int, run: int, import_no: int, id: str, revision: int, mark: str, body: str
-) -> dict[str, Any]:
+def _row(item: ImportedPoint) -> dict[str, Any]:
+    """The columns of a point that follow from it alone."""
     point, facts = item.point, item.point.facts
     wanted = ("run_key", "attempt", "cell_fingerprint", "name", "line", "series", "concurrency", "gpus", "measured_at")
     return {
-        "no": no, "run": run, "import_no": import_no, "id": id, "revision": revision, "repeat": item.repeat,
-        "digest": mark, "body": body, "derived_by": __version__, "derived_at": now(),
+        "repeat": item.repeat, "derived_by": __version__,
         "source": str(point.source), "validity": str(point.validity),
         "model": facts.get("model_prefix") or facts.get("model"), "scenario": facts.get("scenario_name"),
         **{name: facts.get(name) for name in ("hardware", "framework", "precision")},

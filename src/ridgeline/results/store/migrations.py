@@ -2,11 +2,12 @@
 
 In: a connection. Out: the catalogue at the newest number. Each entry is plain SQL for both databases, written once and
 never edited; a catalogue that a newer Ridgeline wrote is refused. `{clustered}` keeps a table in the order of its key
-where the database can.
+where the database can, `{bytes}` is its type of bytes. What SQL cannot say is a function between the statements.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from sqlalchemy import Connection, text
 
 from ridgeline import __version__
 from ridgeline.core.errors import InputError
+from ridgeline.results.store import blocks
 
 
 class Migration(NamedTuple):
@@ -21,7 +23,7 @@ class Migration(NamedTuple):
 
     number: int
     title: str
-    statements: tuple[str, ...]
+    statements: tuple[str | Callable[[Connection], None], ...]
 
 
 MIGRATIONS = (
@@ -121,6 +123,17 @@ MIGRATIONS = (
                 JOIN latest_lines l ON l.run = p.run AND l.line = p.line AND l.source = p.source""",
         ),
     ),
+    Migration(
+        4,
+        "values of a measure in blocks of many points",
+        (
+            """CREATE TABLE measure_blocks (
+                measure INTEGER NOT NULL, first BIGINT NOT NULL, numbers {bytes} NOT NULL, packed {bytes} NOT NULL,
+                PRIMARY KEY (measure, first))""",
+            blocks.pack,
+            "DROP TABLE measures",
+        ),
+    ),
 )
 NEWEST = MIGRATIONS[-1].number
 _LEDGER = """CREATE TABLE IF NOT EXISTS migrations (
@@ -140,13 +153,19 @@ def migrate(connection: Connection, upto: int = NEWEST) -> list[int]:
             f"the catalogue has migration {unknown[-1]}; this Ridgeline knows up to {NEWEST}",
             hint="open it with the Ridgeline that wrote it, or a newer one",
         )
-    clustered = " WITHOUT ROWID" if connection.dialect.name == "sqlite" else ""
+    sqlite = connection.dialect.name == "sqlite"
+    words = {"{clustered}": " WITHOUT ROWID" if sqlite else "", "{bytes}": "BLOB" if sqlite else "BYTEA"}
     done = []
     for migration in MIGRATIONS:
         if migration.number in applied or migration.number > upto:
             continue
         for statement in migration.statements:
-            connection.exec_driver_sql(statement.replace("{clustered}", clustered))
+            if callable(statement):
+                statement(connection)
+                continue
+            for word, meaning in words.items():
+                statement = statement.replace(word, meaning)
+            connection.exec_driver_sql(statement)
         connection.execute(
             text("INSERT INTO migrations VALUES (:number, :title, :at, :ridgeline)"),
             {

@@ -20,6 +20,7 @@ from ridgeline.core.point import Axis, Point, Source, Validity
 from ridgeline.results import frontier as rules
 from ridgeline.results.frontier import Exclusion, Frontier
 from ridgeline.results.plane import Plane, sign, solve
+from ridgeline.results.store import blocks
 from ridgeline.results.store import tables as t
 from ridgeline.results.store.ingest import point_of_body
 from ridgeline.results.sweepline import Floats, Ints
@@ -188,18 +189,9 @@ class Columns:
     def measure(self, connection: Connection, name: str) -> Floats:
         """Values of a measure for every row, NaN where a point has none."""
         if name not in self.measures:
-            m, n = t.measures.c, t.measure_names.c
-            query = (
-                select(m.point, m.value)
-                .join_from(t.measures, t.measure_names, n.no == m.measure)
-                .where(n.name == name)
-                .order_by(m.point)
-            )
             found = np.full(len(self.no), np.nan)
-            rows = _raw(connection, query)
-            if rows:
-                pairs = np.fromiter(rows, dtype=[("at", np.int64), ("value", np.float64)], count=len(rows))
-                at, values = pairs["at"], pairs["value"]
+            at, values = blocks.read(connection, name)
+            if len(at):
                 place = np.minimum(np.searchsorted(at, self.no), len(at) - 1)
                 known = at[place] == self.no
                 found[known] = values[place[known]]

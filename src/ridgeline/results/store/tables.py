@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Float, Integer, MetaData, String, Table
+from sqlalchemy import BigInteger, Column, Float, Integer, LargeBinary, MetaData, String, Table
 from sqlalchemy.types import TypeEngine
 
 METADATA = MetaData()
 
 
-_KINDS: dict[type, TypeEngine[Any]] = {int: BigInteger(), str: String(), float: Float()}
+_KINDS: dict[type, TypeEngine[Any]] = {int: BigInteger(), str: String(), float: Float(), bytes: LargeBinary()}
 
 
 def _table(title: str, /, **columns: type) -> Table:
@@ -60,7 +60,7 @@ current_points = _points("current_points")
 latest_points = _points("latest_points", Column("channel", String))
 latest_lines = _table("latest_lines", channel=str, line=str, source=str, run=int)
 measure_names = _table("measure_names", no=int, name=str, unit=str)
-measures = _table("measures", measure=int, point=int, value=float, n=int)
+measure_blocks = _table("measure_blocks", measure=int, first=int, numbers=bytes, packed=bytes)
 failures = _table(
     "failures", run=int, run_key=str, attempt=int, name=str, line=str, concurrency=int, layer=str, body=str
 )
