@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 from hypothesis import example, given, settings
@@ -61,13 +62,37 @@ def test_any_bytes_in_place_of_the_text(raw: bytes) -> None:
     assert decode(reads) == decode(reads, repeats=False)
 
 
+@given(
+    st.lists(TEXTS, max_size=30),
+    st.lists(st.integers(0, 3000), max_size=4),
+    st.sampled_from([b"", b"data: {}\n", b": x\n", b"event: error\n"]),
+)
+@example(["a"] * 30, [], b"")
+@example(["a"] * 9, [1100], b"data: {}\n")
+@settings(max_examples=100, deadline=None)
+def test_however_many_events_a_read_holds(texts: list[str], cuts: list[int], before: bytes) -> None:
+    """Also when a line of an event came in the read before."""
+    body = stream([event("", role="assistant"), *map(event, texts)]) + before
+    body += stream([event("z"), event("z"), event("", usage={"completion_tokens": 3}), b"[DONE]", event("late")])
+    edges = sorted(
+        {0, len(body), *(cut for cut in cuts if cut < len(body)), body.index(before or body[:1]) + len(before)}
+    )
+    reads = [body[start:end] for start, end in pairwise(edges)]
+    assert decode(reads) == decode(reads, repeats=False)
+
+
 def test_what_can_be_learnt() -> None:
     shape = learn(event("a"))
     assert shape is not None and not shape.hidden
-    assert shape.texts(stream([event("b"), event(" c")])) == ["b", " c"]
-    assert (
-        shape.texts(stream([event("b")])[:-1]) is None and shape.texts(stream([event("b"), event("c", "text")])) is None
-    )
+    assert shape.run(stream([event("b"), event(" c")])) == (["b", " c"], b"")
+    other = stream([event("c", "text"), b"[DONE]"])
+    assert shape.run(stream([event("b"), event("c")]) + other) == (["b", "c"], other)
+    for none in (
+        stream([event("b")])[:-1],
+        other + stream([event("b")]),
+        stream([event("b")]) + other + stream([event("b")]),
+    ):
+        assert shape.run(none) == ([], none)
     hidden = learn(event("a", "reasoning_content"))
     assert hidden is not None and hidden.hidden
 

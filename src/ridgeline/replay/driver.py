@@ -261,7 +261,7 @@ class _Drive:
         """Step once after the answers of this turn of the loop, however many ended."""
         if not self._step_due:
             self._step_due = True
-            self._loop.call_soon(self._step)
+            self._loop.call_soon(self.turn)
 
     # -- what the link tells ---------------------------------------------------------------------------------------
 
@@ -282,6 +282,10 @@ class _Drive:
         if self._unsent >= _UNSENT_LIMIT:
             self._loop.call_soon(self._stop, f"{self._unsent} requests in a row were not sent: {row[ERROR]}")
         self._step_soon()
+
+    def turn(self) -> None:
+        if self._step_due:
+            self._step()
 
     def broke(self, error: Exception) -> None:
         """A bug in a callback must end the replay, not hang it."""
@@ -315,6 +319,7 @@ class _Drive:
         ending = Ending.UNSENT if self._pacer.aborted is None else Ending.CANCELLED
         for send_id in list(self._flying):
             self._link.cancel(send_id, reason, ending)
+        self._step_due = False  # what would follow from their end is not wanted any more
         self._link.flush()
         self._finish()
 

@@ -38,6 +38,9 @@ class Listener(Protocol):
     def ended(self, row: Row, unsent: bool) -> None:
         """The request is over. `unsent`: there was no connection for it."""
 
+    def turn(self) -> None:
+        """Several may have ended by now, and what follows from that may be done before the sockets are polled again."""
+
     def broke(self, error: Exception) -> None:
         """A bug, or the end of a process that this needs: the replay must end."""
 
@@ -156,12 +159,13 @@ class Exchanges:
                 elif gathered:
                     _read(gathered.popleft())
                 elif not to_send:
-                    return
-                if now() > until:
                     break
+                if now() > until:
+                    self._call()
+                    break
+            self._listener.turn()
         except Exception as error:
             self._listener.broke(error)
-        self._call()
 
     def _send(self, exchange: Exchange) -> bool:
         """Whether a connection had to be opened for it."""

@@ -139,23 +139,33 @@ class ResponseDecoder:
             if self._body:
                 self._body = []
             self._stream = EventStream()
-        elif (repeat := self._repeat) is not None and (texts := repeat.texts(data)) is not None:
-            self._more(texts, (at_ns,) * len(texts))
-            return
-        if (plain := self._stream.plain(data)) is None:
-            for name, event in self._stream.feed(data):
-                self._event(name, event, at_ns)
-            return
-        for event in plain:
+        while data:
+            if self._repeat is not None and self._stream.between:
+                texts, data = self._repeat.run(data)
+                if texts:
+                    self._more(texts, (at_ns,) * len(texts))
+                    continue
+            if (events := self._stream.plain(data)) is None:
+                for name, event in self._stream.feed(data):
+                    self._event(name, event, at_ns)
+                return
+            data = self._events(events, at_ns)
+
+    def _events(self, events: list[bytes], at_ns: int) -> bytes:
+        """Take events without names. Gives those back that repeat one from which that was learnt, and what follows."""
+        for number, event in enumerate(events, 1):
             if self._done:
                 self._flags.add("after_done")
             elif event[:1] == b"{" and (chunk := common_chunk(event)) is not None:
                 self._common(chunk, at_ns)
+                if len(self._chunk_ns) >= self._lesson_at:
+                    self._lesson_at = len(self._chunk_ns) + _LESSON_EVERY
+                    self._repeat = learn(event)
+                    if self._repeat is not None and number < len(events):
+                        return b"data: " + b"\n\ndata: ".join(events[number:]) + b"\n\n"
             else:
                 self._event(b"", event, at_ns)
-        if len(self._chunk_ns) >= self._lesson_at and not self._done:
-            self._lesson_at = len(self._chunk_ns) + _LESSON_EVERY
-            self._repeat = learn(plain[-1])
+        return b""
 
     @property
     def repeats(self) -> bool:
@@ -166,10 +176,10 @@ class ResponseDecoder:
         """Take the body bytes of several reads at once, if they are all events like the last one but for their text and
         every read ended with an event. `ended`: how many events ended in each read, `stamps`: when each came. False:
         they are not so, and nothing was taken."""
-        repeat = self._repeat
-        if repeat is None or (texts := repeat.texts(data)) is None:
+        if self._repeat is None or self._stream is None or not self._stream.between:
             return False
-        if len(ended) != len(stamps) or sum(ended) != len(texts):
+        texts, rest = self._repeat.run(data)
+        if rest or len(ended) != len(stamps) or sum(ended) != len(texts):
             return False
         if len(texts) != len(stamps):
             stamps = [at for at, count in zip(stamps, ended, strict=True) for _ in range(count)]

@@ -25,18 +25,21 @@ class Repeat(NamedTuple):
     joint: str
     hidden: bool  # the text is reasoning
 
-    def texts(self, data: bytes) -> list[str] | None:
-        """The texts of the events in `data`; None when that is anything but whole events of this shape with text."""
-        if not (data.startswith(self.head) and data.endswith(self.tail)):
-            return None
+    def run(self, data: bytes) -> tuple[list[str], bytes]:
+        """The texts of the events of this shape, each with text, that `data` begins with, and the bytes after them. It
+        is all of those or none: where another event stands between two of them, nothing is taken. `data` must begin an
+        event."""
+        head, tail = self.head, self.tail
+        if not data.startswith(head) or (end := data.rfind(tail)) <= len(head):
+            return [], data
         try:
-            texts = data[len(self.head) : -len(self.tail)].decode().split(self.joint)
+            texts = data[len(head) : end].decode().split(self.joint)
         except UnicodeDecodeError:
-            return None
+            return [], data
         text = texts[0] if len(texts) == 1 else "".join(texts)
         if text.isprintable() and '"' not in text and "\\" not in text and "" not in texts:
-            return texts
-        return None
+            return texts, data[end + len(tail) :]
+        return [], data
 
 
 def learn(event: bytes) -> Repeat | None:

@@ -60,6 +60,11 @@ class EventStream:
         return events
 
     @property
+    def between(self) -> bool:
+        """Whether the next byte begins an event."""
+        return self._between
+
+    @property
     def pending(self) -> bytes | None:
         """Data of an event that has no blank line yet, its unfinished line included. None when nothing is pending."""
         data = [*self._data]

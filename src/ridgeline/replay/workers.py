@@ -296,6 +296,9 @@ class _Worker:
     def ended(self, row: Row, unsent: bool) -> None:
         self._tell((row, unsent))
 
+    def turn(self) -> None:
+        """The driver hears of it when the loop turns."""
+
     def broke(self, error: Exception) -> None:
         self._tell_bug(f"{type(error).__name__}: {error}", {})
 
