@@ -99,7 +99,31 @@ def test_a_cell_under_way_shows_its_phase_while_its_sweep_lives_and_is_lost_afte
     found = run_state(RunFolder.open(run)).cells[2]
     lost = diagnose(RunFolder.open(run), found)
     assert lost is not None
-    assert (lost.layer, lost.advice) == ("engine start", "run the same command again: it goes on here")
+    assert (lost.layer, lost.advice) == ("weights", "run the same command again: it goes on here")
+    assert lost.lines == ("engine.log: Loading safetensors checkpoint shards",)
+
+
+def test_what_a_job_of_a_cluster_has_under_way_is_shown(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller knows the queue's words; the sweep inside the job, on another machine, knows the phases."""
+    monkeypatch.setattr("ridgeline.sweep.live._lives", lambda pid: pid == os.getpid())
+    state = json.loads((run / LIVE / "state.json").read_text())
+    state["cells"][3] |= {"state": "start", "text": "running n2", "steps": [{"step": "start", "text": "", "at": 1.0}]}
+    (run / LIVE / "state.json").write_text(json.dumps(state))
+    inner = run / "jobs" / "abc" / "run" / LIVE
+    live = LiveState(inner, [(CELLS[3].name, KEYS[3]), (CELLS[1].name, KEYS[1])])
+    live.begin()
+    live(Event(kind="start", index=1, total=2, cell=CELLS[3], text="engine"))
+    live.phases(1, "engine", [{"name": "capture", "began": 1.0, "ended": None, "done": 3, "total": 9}])
+    (inner / KEYS[3][:16]).mkdir()
+    (inner / KEYS[3][:16] / "engine.log").write_text("Capturing CUDA graphs\n")
+    main(["status", str(run)])
+    lines = capsys.readouterr().out.splitlines()
+    assert "engine: capture 3 of 9" in lines[3]
+    assert lines[1].split()[0] == "failed", "what waits in the job is as the controller has it"
+    assert main(["logs", str(run), CELLS[3].name]) == 0
+    assert "Capturing CUDA graphs" in capsys.readouterr().out
 
 
 def test_diagnose_names_layer_fault_advice_and_the_line_that_shows_it(

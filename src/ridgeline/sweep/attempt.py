@@ -16,7 +16,7 @@ from typing import NamedTuple, Self, TypeVar
 from ridgeline.core.cell import Cell
 from ridgeline.core.deployment import Deployment
 from ridgeline.core.errors import EnvironmentFailed
-from ridgeline.core.record import Replay
+from ridgeline.core.record import Outcome, Replay
 from ridgeline.launch.allocation import Allocation, OneMachine
 from ridgeline.launch.autopsy import tail
 from ridgeline.launch.blame import Blame, blame
@@ -37,6 +37,7 @@ SCRAPE_LEAST_S = 0.1
 TAIL_LINES = 200  # of each log, in which signs of the cause are looked for
 FLUSH_TIMEOUT_S = 10.0
 FINISH_S = 120.0  # for a script to gather and stop by itself once its load generator has ended
+NEWS_S = 1.0  # within which a dead engine is noticed
 RECORDED_S = 2.5  # two samples of the slower of the GPU tools
 T = TypeVar("T")
 START, READY = "engine start", "ready"  # layers of a start
@@ -145,7 +146,7 @@ class EngineStart:
             replay = self._replay(load)
         except EnvironmentFailed as error:
             raise self._failed("replay", error.message, error.hint) from error
-        death = self._supervisor.dead()
+        death = self._death_after(replay)
         if death or replay.aborted:
             raise self._failed("replay", death or replay.aborted or "", "the services' logs are kept")
         found: dict[str, object] = {
@@ -165,6 +166,16 @@ class EngineStart:
         return Attempt(
             replay, self.kept_logs(), found, {node: since(log, marks[node]) for node, log in recordings.items()}
         )
+
+    def _death_after(self, replay: Replay) -> str | None:
+        """Why the services no longer work. News of a death comes by a pipe, and connections break before it is there:
+        where the last request met that, it is waited for."""
+        last = max(replay.records, key=lambda record: record.end_ns or 0, default=None)
+        broken = last is not None and last.outcome in (Outcome.CLIENT_ERROR, Outcome.TRUNCATED)
+        end = time.monotonic() + (NEWS_S if broken else 0.0)
+        while (death := self._supervisor.dead()) is None and time.monotonic() < end:
+            time.sleep(0.02)
+        return death
 
     def finish(self) -> Path | None:
         """Let a user's script or command come to its own end, and return the folder with what it left, without secrets;
@@ -219,9 +230,16 @@ class EngineStart:
         sign = blame([message, *("\n".join(tail(path, TAIL_LINES)) for path in self.logs.values())])
         nodes, message, logs = tuple(self._nodes), scrubbed(message, self._secrets), self.kept_logs()
         if sign is None:
+            layer = self._start_layer(layer) if layer in (START, READY) else layer
             return AttemptFailed(layer, message, hint=hint, logs=logs, nodes=nodes)
         where = sign.layer if layer == START else layer
         return AttemptFailed(where, message, hint=sign.advice, logs=logs, blamed=sign.blame, nodes=nodes)
+
+    def _start_layer(self, layer: str) -> str:
+        """What a start that failed was at: its image or its weights where a log says so, else `layer`."""
+        running = self._supervisor.running.values()
+        now = [one.phases.current.name for one in running if one.phases and one.phases.current.ended is None]
+        return next((name for name in now if name in ("image", "weights")), layer)
 
     def kept_logs(self) -> dict[str, Path]:
         """The logs as they may be kept: copies without secrets, where there are secrets."""

@@ -24,17 +24,20 @@ LAYERS = (
     "check", "scheduler", "node", "image", "weights", "engine start", "ready", "load", "replay", "metrics",
     "evaluation",
 )  # fmt: skip
+JOB_RUNS = "jobs/*/run"  # run folders of a cluster's jobs, see sweep/slurm.py
 TAIL_LINES = 400
 SHOWN_LINES = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellState:
-    """One cell. `state`: waiting, under way (start, ready, replay), done, failed, or lost (the sweep was killed)."""
+    """One cell. `state`: waiting, under way (begin, start, ready, replay), done, failed, or lost: its sweep was killed.
+    `step`: the last thing that was noted of it, also where that is not its state any more."""
 
     name: str
     run_key: str
     state: str
+    step: str = ""
     text: str = ""
     since: float | None = None  # Unix time of its last step
     point: Point | None = None
@@ -71,6 +74,7 @@ def run_state(folder: RunFolder) -> RunState:
     failures = {failure.run_key: failure for failure in folder.failures()}
     alive = bool(live["alive"]) if live else None
     planned = {entry["run_key"]: entry for entry in (live or {}).get("cells", [])}
+    planned |= _in_jobs(folder, planned)
     cells = [_cell(entry, points, failures, folder, alive=alive) for entry in planned.values()]
     for key, point in points.items():
         if key not in planned:
@@ -79,6 +83,22 @@ def run_state(folder: RunFolder) -> RunState:
         if key not in planned:
             cells.append(CellState(name=failure.name, run_key=key, state="failed", failure=failure))
     return RunState(tuple(cells), alive, live["began"] if live else None, live["at"] if live else None)
+
+
+def _in_jobs(folder: RunFolder, planned: Mapping[str, Any]) -> dict[str, Any]:
+    """Cells that jobs of a cluster have under way, as the sweeps inside those jobs tell; the queue's words stay."""
+    found: dict[str, Any] = {}
+    for place in sorted(folder.path.glob(JOB_RUNS)):
+        for entry in (read_state(place) or {}).get("cells", []):
+            queued = planned.get(entry["run_key"])
+            if (
+                queued is not None
+                and queued["state"] == "start"
+                and entry["state"] not in ("waiting", "done", "failed")
+            ):
+                text = f"{entry.get('text', '')} ({queued.get('text', '')})"
+                found[entry["run_key"]] = {**entry, "name": queued["name"], "text": text}
+    return found
 
 
 def _cell(
@@ -102,6 +122,7 @@ def _cell(
         name=entry["name"],
         run_key=key,
         state=state,
+        step=entry["state"],
         text=entry.get("text", ""),
         since=steps[-1]["at"] if steps else None,
         point=point,
@@ -124,7 +145,7 @@ def eta_s(state: RunState, now: float) -> float | None:
 
 def log_files(folder: RunFolder, run_key: str) -> tuple[Path, ...]:
     """Logs of a cell: of its point, of its last failure, or of what is under way."""
-    places = [folder.path / LIVE / run_key[:KEY_DIGITS]]
+    places = [run / LIVE / run_key[:KEY_DIGITS] for run in (folder.path, *sorted(folder.path.glob(JOB_RUNS)))]
     if folder.finished(run_key):
         places.append(folder.cell_folder(run_key) / "logs")
     tries = sorted((folder.path / "failures" / run_key[:KEY_DIGITS]).glob("[0-9]*"), key=lambda path: int(path.name))
@@ -142,14 +163,22 @@ def diagnose(folder: RunFolder, cell: CellState) -> Diagnosis | None:
         lines = tuple(_evidence(files, sign))
         return Diagnosis(cell.failure.layer, cell.failure.message, fault, advice, lines, files)
     if cell.state == "lost":
-        layer = "load" if not cell.start else "engine start"
-        layer = "replay" if cell.progress else layer
+        layer = lost_in(cell.step, cell.start)
         message = f"the sweep was killed while this cell was in `{cell.text or layer}`"
-        return Diagnosis(layer, message, "unknown", "run the same command again: it goes on here", (), files)
+        return Diagnosis(layer, message, "unknown", "run the same command again: it goes on here",
+                         tuple(_evidence(files, None)), files)  # fmt: skip
     if cell.point is not None and cell.point.reasons:
         advice = next((caution.hint for caution in cell.point.cautions if caution.hint), "")
         return Diagnosis("metrics", "; ".join(cell.point.reasons), "unknown", advice, (), files)
     return None
+
+
+def lost_in(step: str, start: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """The layer that a cell was in when its sweep was killed, by its last step and the phases of its services."""
+    if step == "start":
+        now = [phases[-1]["name"] for phases in start.values() if phases and phases[-1].get("ended") is None]
+        return next((name for name in now if name in LAYERS), "engine start")
+    return {"begin": "node", "ready": "ready"}.get(step, "replay")
 
 
 def _evidence(files: Sequence[Path], sign: Sign | None) -> Iterator[str]:

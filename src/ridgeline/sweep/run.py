@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ridgeline import __version__
 from ridgeline.core.cell import Cell, digest
 from ridgeline.core.deployment import Deployment
-from ridgeline.core.errors import EnvironmentFailed
+from ridgeline.core.errors import EnvironmentFailed, RidgelineError
 from ridgeline.core.finding import Expectation
 from ridgeline.core.point import Point, Source
 from ridgeline.launch.allocation import Allocation, OneMachine
@@ -346,7 +346,10 @@ class _Run:
         engine.on_progress = lambda progress: self._tell("progress", index, progress=progress)
         began = datetime.now(UTC).isoformat(timespec="seconds")
         marker = f"{item.run_key[:16]}.{number}"
-        load = self.sweep.workload.load(item.cell, marker, item.deployment.served_model)
+        try:
+            load = self.sweep.workload.load(item.cell, marker, item.deployment.served_model)
+        except RidgelineError as error:
+            raise AttemptFailed("load", str(error), hint=None, logs={}) from error
         attempt = engine.replay(item.cell, load)
         try:
             same_source(item.source, item.deployment, attempt.replay)
