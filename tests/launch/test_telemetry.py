@@ -55,6 +55,16 @@ def test_nvidia() -> None:
     assert third.throttled == ("power cap", "hardware thermal")
 
 
+def test_a_real_recording_of_an_h200() -> None:
+    """By our own command, driver 580.159, an idle GPU. The query by the older names is answered with the newer."""
+    found = read_samples(Path(__file__).with_name("nvidia-smi-580-h200.csv").read_text())
+    assert [sample.power_w for sample in found] == [85.25, 79.65, 79.47]
+    assert found[0] == Sample(
+        at="2026/11/30 15:44:42.445", gpu="0", power_w=85.25, sm_mhz=345.0, memory_mhz=3201.0, celsius=36.0,
+        busy_percent=0.0, memory_mib=0.0,
+    )  # fmt: skip
+
+
 def test_older_drivers_call_the_reasons_otherwise() -> None:
     assert read_samples(NVIDIA.replace("clocks_event_", "clocks_throttle_")) == read_samples(NVIDIA)
 

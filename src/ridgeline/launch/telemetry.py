@@ -2,7 +2,8 @@
 
 The tool samples in a process of its own, held like a service, and writes CSV, which nobody reads while anything is
 measured. In: that text. Out: one table in our columns whichever tool wrote it, a summary, and what energy is integrated
-from. A value that a device does not report is None; without a tool there is no telemetry, and the point says so.
+from. A value that a device does not report is None; without a tool there is no telemetry, and the point says so. The
+columns of nvidia-smi are those of a recording (driver 580 on an H200); those of amd-smi were never seen.
 """
 
 from __future__ import annotations
