@@ -59,6 +59,28 @@ def test_its_facts_and_ports_are_asked_there(far: AgentMachine, tmp_path: Path) 
     assert not first <= second < first + 3
 
 
+DOCKER = """#!/bin/sh
+echo "$@" >> "$CALLS"
+case $1 in ps) echo left-behind ;; esac
+"""
+
+
+def test_containers_that_were_left_there_are_removed_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killing docker's client does not end its container; only its own node's daemon can remove it."""
+    (tmp_path / "docker").write_text(DOCKER)
+    (tmp_path / "docker").chmod(0o755)
+    monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    machine = AgentMachine("far", "127.0.0.1", AGENT, tmp_path / "agent.log")
+    monkeypatch.setenv("PATH", "/nowhere")  # what is here does not matter
+    try:
+        assert machine.reap("run-1") == ["left-behind"]
+    finally:
+        machine.close()
+    asked = (tmp_path / "calls").read_text().splitlines()
+    assert asked == ["ps --all --quiet --filter label=ridgeline.sweep=run-1", "rm --force left-behind"]
+
+
 def test_what_cannot_be_started_there_says_where(far: AgentMachine, tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFailed, match="node far: "):
         far.start(["sleep", "1"], {}, tmp_path / "not there", tmp_path / "log")

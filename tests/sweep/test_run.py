@@ -52,6 +52,7 @@ class FakeStart:
     on_start: Callable[[str, Any], None] = lambda service, phases: None
     wrap: Any = None
     machines: Any = None
+    owner: str = ""
     start_s: float = 3.0
     logs: dict[str, Path] = field(default_factory=dict)
     telemetry: Any = None
@@ -238,9 +239,9 @@ def test_a_container_runtime_wraps_every_service_in_the_cells_image(sweep_of, mo
 
     monkeypatch.setattr(runtimes.shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(sweep_run, "runtime_of", lambda name: runtimes.RUNTIMES[name])
-    monkeypatch.setattr(sweep_run, "reap", lambda sweep: [])
     sweep_of(cell(1), runtime="docker", mounts=(Path("/weights"),))
     (start,) = FakeStart.starts
+    assert start.owner, "what an earlier start left is removed first"
     words = start.wrap(Service(name="engine", argv=()), ["vllm", "serve"], {"A": "1"}, Path("/work"))
     assert words[:2] == ["docker", "run"]
     assert words[-3:] == ["img", "vllm", "serve"]

@@ -57,6 +57,8 @@ class Agent:
             return self.machine.probe(Path(asked["folder"])).plain()
         if what == "lease":
             return self.machine.lease(asked["count"])
+        if what == "reap":
+            return self.machine.reap(asked["owner"])
         if what == "start":
             process = self.machine.start(asked["argv"], asked["env"], Path(asked["cwd"]), Path(asked["log"]))
             number = len(self.services)

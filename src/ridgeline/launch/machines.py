@@ -23,6 +23,7 @@ from ridgeline.launch.cgroups import sweep_groups
 from ridgeline.launch.contained import Contained
 from ridgeline.launch.ports import LOOPBACK, PortLeases
 from ridgeline.launch.probe import Node, node_from, probe
+from ridgeline.launch.runtimes import reap
 from ridgeline.launch.stall import Effort
 
 ANSWER_S = 60.0  # for an agent to answer; one that does not has lost its machine
@@ -58,6 +59,9 @@ class Machine(Protocol):
 
     def lease(self, count: int) -> int: ...
 
+    def reap(self, owner: str) -> list[str]:
+        """Remove containers that an earlier start of `owner` left there; their ids."""
+
     def start(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, log: Path) -> Process: ...
 
     def close(self) -> None: ...
@@ -79,6 +83,9 @@ class ThisMachine:
     def lease(self, count: int) -> int:
         """The first of `count` neighbouring free ports, ours until `close`."""
         return self._leases.lease(count)
+
+    def reap(self, owner: str) -> list[str]:
+        return reap(owner)
 
     def start(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, log: Path) -> Process:
         """Start a command with `env` added to our environment."""
@@ -117,6 +124,9 @@ class AgentMachine:
 
     def lease(self, count: int) -> int:
         return int(self.ask("lease", count=count))
+
+    def reap(self, owner: str) -> list[str]:
+        return list(self.ask("reap", owner=owner))
 
     def start(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, log: Path) -> Process:
         """Start a command there with `env` added to the agent's environment; folder and log must be shared."""

@@ -19,6 +19,7 @@ from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
 
 LABEL = "ridgeline.sweep"
 SHM = "64g"  # engines hand tensors over in shared memory; a container's default of 64 MiB ends in a bus error
+ASK_S = 30.0  # for docker to answer a question
 # The file is made under a lock and appears whole: cells on other nodes want it too. $0: file; $1: URI; then words.
 IMPORT = (
     'file=$0 uri=$1; shift; mkdir -p "${file%/*}"; [ -e "$file" ] || flock "$file.lock" sh -c '
@@ -150,5 +151,8 @@ def remove_container(cidfile: Path, ask: Ask | None = None) -> None:
 def _ask(words: Sequence[str]) -> str | None:
     if shutil.which(words[0]) is None:
         return None
-    done = subprocess.run(list(words), capture_output=True, text=True, timeout=30, check=False)
+    try:
+        done = subprocess.run(list(words), capture_output=True, text=True, timeout=ASK_S, check=False)
+    except subprocess.TimeoutExpired:  # a daemon that hangs: the start itself will say so
+        return None
     return done.stdout if done.returncode == 0 else None

@@ -91,6 +91,7 @@ class EngineStart:
     wrap: Wrap | None = None  # words of a container runtime around every service
     telemetry: bool = True  # record the GPUs, where the services are to use some
     machines: Allocation = field(default_factory=OneMachine)  # where the nodes of the deployment are
+    owner: str = ""  # whose containers an earlier start may have left on the nodes; empty: there are none
     served: int = 0  # cells replayed so far
     _supervisor: Supervisor = field(init=False)
     _secrets: frozenset[str] = frozenset()
@@ -112,6 +113,8 @@ class EngineStart:
         try:
             place = self._stack.enter_context(self.machines.open(self.deployment, self.folder))
             for machine in place.distinct:
+                if self.owner:
+                    machine.reap(self.owner)
                 self._nodes = {**self._nodes, machine.name: machine.probe(self.folder)}
                 refuse_unfit(self._nodes[machine.name], self.deployment)
         except EnvironmentFailed as error:

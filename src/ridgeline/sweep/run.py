@@ -23,7 +23,7 @@ from ridgeline.core.point import Point, Source
 from ridgeline.launch.allocation import Allocation, OneMachine
 from ridgeline.launch.blame import Blame
 from ridgeline.launch.engines import engine_kind, spoken
-from ridgeline.launch.runtimes import reap, runtime_of
+from ridgeline.launch.runtimes import runtime_of
 from ridgeline.launch.secrets import without_secrets
 from ridgeline.launch.supervisor import Wrap
 from ridgeline.plan.estimate import DEFAULTS
@@ -174,8 +174,6 @@ class Sweep:
         runtime_of(self.runtime)
         if self.evaluation is not None and any(item.task for item in planned):
             refuse_without_program(self.evaluation)
-        if self.runtime == "docker":
-            reap(sweep_id(folder))
         live = LiveState(folder.path / LIVE, [(item.title, item.run_key) for item in planned])
         live.begin()
         run = _Run(self, folder, planned, live)
@@ -272,6 +270,7 @@ class _Run:
             telemetry=self.sweep.telemetry,
             on_start=lambda service, phases: self.live.phases(index, service, phases.plain()),
             machines=self.sweep.machines,
+            owner=sweep_id(self.folder) if self.sweep.runtime == "docker" else "",
         )
         at = index
         try:
