@@ -46,6 +46,18 @@ def test_lines_on_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch
     assert "not JSON" in answers[3]["error"] and "JSON object" in answers[4]["error"]
 
 
+def test_lines_that_hide_something_are_refused_by_number(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = ["[" * 100_000, '{"max_num_seqs": 4, "max_num_seqs": 5}', '{"model": "nothing", "bad": 1, "mtp": 3}']
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines)))
+    code, out, _ = calc(capsys, "kv", "--json")
+    deep, twice, three = [json.loads(line) for line in out.splitlines()]
+    assert code == 2 and (deep["line"], twice["line"], three["line"]) == (1, 2, 3)
+    assert "too deep" in deep["error"] and "`max_num_seqs` stands twice" in twice["error"]
+    assert all(f"`{key}`" in three["error"] for key in ("model", "bad", "mtp")), "all problems at once"
+
+
 def test_every_kind_has_a_help_page_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     for kind in ("graphs", "kv", "weights", "tuning", "acceptance"):
         code, out, _ = calc(capsys, kind, "--help")

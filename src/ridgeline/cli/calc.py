@@ -148,9 +148,21 @@ def _questions() -> Iterator[tuple[int, Mapping[str, Any] | Problem]]:
         if not line.strip():
             continue
         try:
-            data = json.loads(line)
+            data = json.loads(line, object_pairs_hook=_once)
         except ValueError as error:
             yield number, Problem(f"not JSON: {error}", Where("<stdin>", number))
             continue
+        except RecursionError:
+            yield number, Problem("not a question: lists within lists too deep to read", Where("<stdin>", number))
+            continue
         inner = data.get("inputs", data) if isinstance(data, dict) else None
         yield number, inner if isinstance(inner, dict) else Problem("must be a JSON object", Where("<stdin>", number))
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object. Raises ValueError for a key that stands twice: one of its values would be lost unsaid."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"`{next(name for name in names if names.count(name) > 1)}` stands twice")
+    return found

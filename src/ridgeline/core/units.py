@@ -19,3 +19,12 @@ def seconds(nanoseconds: int) -> float:
 def nanoseconds(seconds: float) -> int:
     """Seconds to whole nanoseconds, rounded to the nearest."""
     return round(seconds * SECOND)
+
+
+MOST = 2**50  # of any number that a question gives: no pool, model or budget is larger, and floats hold it exactly
+
+
+def shown(value: object) -> str:
+    """A value that somebody gave, as a sentence can hold it."""
+    text = f"a number of {value.bit_length()} bits" if isinstance(value, int) and abs(value) > MOST else repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

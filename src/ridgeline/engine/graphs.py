@@ -61,10 +61,15 @@ class Ladder:
         return PIECEWISE if narrow is not None else NONE
 
     @property
+    def within(self) -> int:
+        """The most decoding requests whose tokens are not above the ladder; more run in no graph."""
+        return min(self.max_num_seqs, self.sizes[-1] // self.query) if self.sizes else 0
+
+    @property
     def covered_sequences(self) -> int:
         """The most decoding requests that run in a full graph."""
         return max(
-            (n for n in range(1, self.max_num_seqs + 1) if self.runs_as(n * self.query, uniform=True) == FULL),
+            (n for n in range(1, self.within + 1) if self.runs_as(n * self.query, uniform=True) == FULL),
             default=0,
         )
 

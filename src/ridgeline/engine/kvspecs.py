@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from ridgeline.core.errors import InputError, Problem
+from ridgeline.core.units import MOST, shown
 from ridgeline.engine.kv import CHUNK, FULL, STATE, WINDOW, KvLayer
 
 ELEMENT = {
@@ -31,6 +32,7 @@ _NUMBERS = (
     "count", "block_size", "num_kv_heads", "head_size", "head_size_v", "page_size_bytes", "compress_ratio", "alignment",
     "sliding_window", "attention_chunk_size", "shapes_bytes",
 )  # fmt: skip
+_MOST = {"count": 100_000}  # layers: what looks for the best split of them takes time
 # Bytes per (kv head, token) for `width` stored values, by the name of a narrow cache format.
 _DS_MLA = {"deepseek_v4": 584}
 
@@ -41,9 +43,9 @@ def layer_of(spec: Mapping[str, Any], *, dcp: int = 1, mamba_mode: str = "none",
         raise InputError([Problem(f"must be an object, is {spec!r}", key=where)])
     kind = KINDS.get(str(spec.get("kind")))
     problems = [
-        Problem(f"must be a positive integer, is {spec[key]!r}", key=f"{where}.{key}")
+        Problem(f"must be an integer from 1 to {_MOST.get(key, MOST)}, is {shown(spec[key])}", key=f"{where}.{key}")
         for key in _NUMBERS
-        if spec.get(key) is not None and not (type(spec[key]) is int and spec[key] > 0)
+        if spec.get(key) is not None and not (type(spec[key]) is int and 0 < spec[key] <= _MOST.get(key, MOST))
     ]
     if kind is None:
         hint = f"one of {', '.join(KINDS)}"

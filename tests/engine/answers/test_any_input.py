@@ -10,8 +10,9 @@ from ridgeline.core.errors import InputError
 from ridgeline.engine.answers import acceptance, graphs, kv, tuning, weights
 
 VALUES = st.one_of(
-    st.none(), st.booleans(), st.integers(-3, 400), st.floats(-2, 5), st.sampled_from(["fp8", "TP8", "FULL", "x", ""]),
-    st.lists(st.integers(-2, 600), max_size=4),
+    st.none(), st.booleans(), st.integers(-3, 400), st.floats(),
+    st.sampled_from([10**9, 10**18, 10**400]), st.sampled_from(["fp8", "TP8", "FULL", "x", ""]),
+    st.lists(st.integers(-2, 600) | st.just(10**12), max_size=4),
 )  # fmt: skip
 SPEC = st.dictionaries(
     st.sampled_from(["kind", "count", "block_size", "dtype", "num_kv_heads", "head_size", "page_size_bytes"]),

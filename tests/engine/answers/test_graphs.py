@@ -58,6 +58,22 @@ def test_all_wrong_inputs_are_named() -> None:
     }  # fmt: skip
 
 
+def test_numbers_beyond_any_engine_take_no_longer() -> None:
+    found = answer({"max_num_seqs": 10**15, "num_spec_tokens": 3})
+    assert found["uniform_decode_mode_by_num_seqs"] == [[1, 128, "FULL"], [129, 10**15, "NONE"]]
+    assert (
+        answer({"max_num_seqs": 8, "max_num_batched_tokens": 10**12, "explicit_capture_sizes": [4, 10**12]})[
+            "max_tokens_mixed_graph"
+        ]
+        == 10**12
+    )
+    with pytest.raises(InputError, match="must be an integer of at most 1048576") as caught:
+        answer({"max_num_seqs": 10**400, "max_cudagraph_capture_size": 10**9, "performance_mode": "fastest"})
+    assert {problem.key for problem in caught.value.problems} == {
+        "max_num_seqs", "max_cudagraph_capture_size", "performance_mode",
+    }  # fmt: skip
+
+
 def test_known_answers() -> None:
     rows = json.loads(golden("golden/capture_sizes.json").read_text())["rows"]
     for row in rows:

@@ -15,10 +15,13 @@ INPUTS = {
     "explicit_capture_sizes": "list of sizes in tokens (none: the default ladder)",
     "max_cudagraph_capture_size": "largest size (none: the engine's own)",
     "max_num_batched_tokens": "token budget of a step (8192)",
-    "performance_mode": "interactivity: every size to 32",
+    "performance_mode": "interactivity: every size to 32; balanced, throughput: the usual ones (balanced)",
     "model_runner": "v1 or v2 (v1)",
     "sequence_parallel_size": "tp when the sequence-parallel pass is on (1)",
 }
+
+PERFORMANCE = ("balanced", "interactivity", "throughput")
+LARGEST = 2**20  # tokens of a graph that is asked for: a ladder to more would not end
 
 
 def answer(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -31,8 +34,8 @@ def answer(data: Mapping[str, Any]) -> dict[str, Any]:
         "spec_tokens": inputs.integer("num_spec_tokens", 0),
         "mode": inputs.text("cudagraph_mode", "FULL_AND_PIECEWISE", among=MODES),
         "sizes": inputs.integers("explicit_capture_sizes"),
-        "top": inputs.optional("max_cudagraph_capture_size"),
-        "dense": inputs.text("performance_mode", "balanced") == "interactivity",
+        "top": inputs.optional("max_cudagraph_capture_size", most=LARGEST),
+        "dense": inputs.text("performance_mode", "balanced", among=PERFORMANCE) == "interactivity",
         "v2_runner": inputs.text("model_runner", "v1", among=("v1", "v2")) == "v2",
         "sequence_parallel": inputs.integer("sequence_parallel_size", 1, least=1),
     }
@@ -67,7 +70,7 @@ def described(found: Ladder) -> dict[str, Any]:
     top = found.sizes[-1] if found.sizes else 0
     holes = [first for first, _, mode in spans if mode != FULL]
     ratios, most = [], 0
-    for n in range(1, found.max_num_seqs + 1):
+    for n in range(1, found.within + 1):
         tokens = n * found.query
         if found.runs_as(tokens, uniform=True) != NONE:
             size = _run_size(found, tokens)
@@ -90,7 +93,7 @@ def described(found: Ladder) -> dict[str, Any]:
         "max_pad_tokens": most,
         "mean_pad_ratio": round(sum(ratios) / len(ratios), 4) if ratios else 0.0,
         "max_tokens_mixed_graph": max(
-            (n for n in range(1, top + 1) if found.runs_as(n, uniform=False) != NONE), default=0
+            (size for size in {*found.sizes, *found.full} if found.runs_as(size, uniform=False) != NONE), default=0
         ),
         "error": None,
     }
@@ -99,12 +102,17 @@ def described(found: Ladder) -> dict[str, Any]:
 def _spans(found: Ladder) -> list[list[Any]]:
     """[first, last, mode] of runs of equal modes over 1..max_num_seqs decoding requests."""
     spans: list[list[Any]] = []
-    for n in range(1, found.max_num_seqs + 1):
+    for n in range(1, found.within + 1):
         mode = found.runs_as(n * found.query, uniform=True)
         if spans and spans[-1][2] == mode:
             spans[-1][1] = n
         else:
             spans.append([n, n, mode])
+    if found.within < found.max_num_seqs:
+        if spans and spans[-1][2] == NONE:
+            spans[-1][1] = found.max_num_seqs
+        else:
+            spans.append([found.within + 1, found.max_num_seqs, NONE])
     return spans
 
 

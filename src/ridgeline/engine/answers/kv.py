@@ -111,9 +111,9 @@ def _model(inputs: Inputs) -> _Asked:
     block, drafts = inputs.integer("block_size", 16, least=1), inputs.integer("num_spec_tokens", 0)
     mtp, hybrid = inputs.flag("mtp"), not inputs.flag("disable_hybrid_kv_cache_manager")
     name = inputs.text("model")
-    if not name:
+    arch = inputs.found(lambda: find_model(name)) if name else None
+    if arch is None:
         return _Asked([], 1, False, hybrid, mtp)
-    arch = find_model(name)
     layers = kv_layers(arch, topology, block=block, fp8=fp8, mtp=mtp, rows=rows, state_extra=drafts)
     return _Asked(layers, arch.max_len, False, hybrid, mtp, sharded=topology.dcp)
 

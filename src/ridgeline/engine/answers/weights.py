@@ -32,8 +32,9 @@ def answer(data: Mapping[str, Any]) -> dict[str, Any]:
     name, gpu_name = inputs.text("model"), inputs.text("gpu", "mi355x")
     precision, mtp = inputs.text("precision", "", among=(*PRECISIONS, "")), inputs.flag("mtp")
     budget, build = inputs.integer("max_num_batched_tokens", 8192, least=1), build_of(inputs.text("build", "vllm"))
+    arch, gpu = inputs.found(lambda: find_model(name)) if name else None, inputs.found(lambda: find_gpu(gpu_name))
     inputs.done()
-    arch, gpu = find_model(name), find_gpu(gpu_name)
+    assert arch is not None and gpu is not None
     formats = formats_of(arch, precision, gpu) if precision else Formats(arch.experts_format, arch.linear_format)
     pad = expert_pad(build, formats, gpu.vendor)
     found = weights(arch, topology, formats, mtp=mtp, pad=pad)

@@ -24,7 +24,6 @@ from ridgeline.results.store import blocks
 from ridgeline.results.store import tables as t
 from ridgeline.results.store.filing import Filed
 
-
 _TABLES = (t.points, t.measure_names, t.measure_blocks, t.provenance, t.proofs, t.files)
 
 
