@@ -7,12 +7,13 @@ import re
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from ridgeline.core.clock import ManualClock
 from ridgeline.core.deployment import Deployment, Item, Readiness, Service
 from ridgeline.core.errors import EnvironmentFailed
-from ridgeline.launch.autopsy import autopsy
+from ridgeline.launch.autopsy import _lives, autopsy
 from ridgeline.launch.contained import Contained
 from ridgeline.launch.phases import Phases
 from ridgeline.launch.stall import Effort, StallWatch
@@ -235,6 +236,17 @@ def test_without_py_spy_processes_die_with_a_dump(tmp_path: Path) -> None:
     assert "stacks by faulthandler" in text
     stacks = text.partition("stacks by faulthandler")[2].partition("== last lines")[0]
     assert stacks.count("in waits_for_a_peer") == 2, "both threads"
+
+
+def test_a_process_may_end_between_two_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = psutil.Process()
+    assert _lives(process)
+
+    def gone(self: psutil.Process) -> str:
+        raise psutil.NoSuchProcess(self.pid)
+
+    monkeypatch.setattr(psutil.Process, "status", gone)
+    assert not _lives(process)
 
 
 def test_a_tree_that_is_gone_has_only_its_log(tmp_path: Path) -> None:

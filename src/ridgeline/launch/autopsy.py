@@ -45,8 +45,9 @@ def autopsy(root: int, log: Path, *, why: str = "", dump: Dump | None = None) ->
                 continue
             words = " ".join(process.cmdline())[:MOST_WORDS]
             python = "python" in process.name().lower() or "python" in words.partition(" ")[0]
+            state = _state(process)  # first: to be looked into is to be stopped for a moment
             found = ask(process.pid) if python and ask else None
-            parts.append(f"== pid {process.pid}: {words}\n{_state(process)}{found or ''}")
+            parts.append(f"== pid {process.pid}: {words}\n{state}{found or ''}")
             if python and found is None:
                 silent.append(process)
     if silent:
@@ -109,9 +110,7 @@ def _last_words(processes: Sequence[psutil.Process], log: Path, *, installed: bo
         with contextlib.suppress(psutil.Error, OSError):
             os.kill(process.pid, signal.SIGABRT)
     end = time.monotonic() + DUMP_WITHIN_S
-    while any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes):
-        if time.monotonic() > end:
-            break
+    while any(map(_lives, processes)) and time.monotonic() < end:
         time.sleep(0.05)
     said = ""
     with contextlib.suppress(OSError), log.open("rb") as file:
@@ -119,6 +118,13 @@ def _last_words(processes: Sequence[psutil.Process], log: Path, *, installed: bo
         said = file.read().decode("utf-8", "replace")
     why = "py-spy may not look into these processes" if installed else "py-spy is not installed: `pip install py-spy`"
     return f"== stacks by faulthandler ({why})\n{said or 'nothing was said'}\n"
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # it ended between the two questions
+        return False
 
 
 def _gpus() -> Iterator[str]:
