@@ -144,12 +144,15 @@ class Engine:
             self.stamps.append(end)
         tokens = []
         for scheduler, metrics, batch in zip(self.ranks, self.metrics, batches, strict=True):
-            quiet = batch is not None and batch.quiet
-            got = scheduler.complete(batch, index) if batch else []
+            if batch is None:
+                tokens.append([])
+                continue
+            quiet = batch.quiet
+            got = scheduler.complete(batch, index)
             tokens.append(got)
-            if batch and quiet:
+            if quiet:
                 metrics.note_quiet(batch, (end - start) / 1e9, self.limits.accepted)
-            elif batch:
+            else:
                 metrics.note_step(batch, got, end, self.stamps)
         self.ends_at = None
         if until_ns > end and self.lazy and self._async:
@@ -220,10 +223,17 @@ class Engine:
         scheduler = self.ranks[rank]
         scheduler.turn = self.steps
         batch = scheduler.schedule()
-        if batch and not batch.quiet:
+        if batch and batch.chunks:
             for entry in batch.entries:
                 if entry.request.scheduled_ns is None:
                     entry.request.scheduled_ns = now_ns
+        if scheduler.loads or scheduler.fetches:
+            self._start_loads(rank, now_ns)
+        return batch
+
+    def _start_loads(self, rank: int, now_ns: int) -> None:
+        """Put what the rank wants to bring on the way: from host memory over its own link, or from another engine."""
+        scheduler = self.ranks[rank]
         for request, blocks in scheduler.loads:
             ready = max(now_ns, self._link_free[rank]) + blocks * self._load_ns
             self._link_free[rank] = ready
@@ -232,7 +242,6 @@ class Engine:
         for request, blocks in scheduler.fetches:
             heapq.heappush(self._loads, (self.handover.fetch(rank, blocks, now_ns), request.key, rank, request))
         scheduler.fetches.clear()
-        return batch
 
 
 def engine_of(

@@ -30,6 +30,7 @@ class Request:
         "in_flight",
         "key",
         "last_ns",
+        "level",
         "max_tokens",
         "outputs",
         "phase",
@@ -60,6 +61,7 @@ class Request:
         self.held: Held | None = None
         self.steps = 0  # decoding steps booked
         self.phase = key * _GOLDEN % 1.0  # where its accepted tokens fall, see `gained`
+        self.level = 0  # tokens that the steps so far yield, see `gained`
         self.emits: list[int] = []  # steps it got tokens in: begin, end, begin, end, ...
         self.epoch = 0  # counts preemptions: results of an earlier epoch are void
         self.preemptions = 0
@@ -76,8 +78,23 @@ class Request:
         as vLLM's synthetic sampler gives, spread evenly instead of drawn."""
         if per_step == 1.0:
             return steps
-        before = math.floor(self.phase + self.steps * per_step)
-        return math.floor(self.phase + (self.steps + steps) * per_step) - before
+        return math.floor(self.phase + (self.steps + steps) * per_step) - self.level
+
+    def advance(self, steps: int, per_step: float) -> int:
+        """Book `steps` decoding steps; the tokens they yield."""
+        gained = self.gained(steps, per_step)
+        self.steps += steps
+        self.level += gained
+        return gained
+
+    def steps_before(self, tokens: int, per_step: float) -> int:
+        """The most further decoding steps that yield fewer than `tokens` (at least 1)."""
+        if per_step == 1.0:
+            return tokens - 1
+        steps = int((tokens + self.level - self.phase) / per_step) - self.steps + 1  # one too many at most
+        while steps > 0 and self.gained(steps, per_step) >= tokens:
+            steps -= 1
+        return steps
 
     def note_emits(self, first: int, last: int) -> int:
         """It got tokens in the steps from `first` to before `last`; the step of its token before that, or -1."""

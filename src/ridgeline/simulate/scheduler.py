@@ -24,6 +24,7 @@ from ridgeline.simulate.pool import BlockPool, Held, Match
 from ridgeline.simulate.request import Request
 
 _NOTHING = Match(0, 0)
+_new = tuple.__new__  # makes a NamedTuple without its constructor's own frame; there are millions of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,24 +176,25 @@ class Scheduler:
             self._flying.popleft()
             return []
         tokens = []
-        ended = False
+        ended, speculates, after = False, self.limits.query > 1, step + 1
         for request, count, emits, epoch, gain in batch.entries:
             if not emits or request.done or request.epoch != epoch:
                 continue
-            if self.limits.query > 1 and count > 1 and request.outputs:
+            outputs = request.outputs
+            if speculates and count > 1 and outputs:
                 self.drafts += 1
                 self.accepted_drafts += gain - 1
             request.in_flight -= gain
-            request.outputs += gain
+            request.outputs = outputs = outputs + gain
             if self._booked:
                 self._late[request.key] = gain
-            last = request.outputs == request.max_tokens
-            tokens.append(Token(request, last, gain, request.note_emits(step, step + 1)))
+            last = outputs == request.max_tokens
+            tokens.append(_new(Token, (request, last, gain, request.note_emits(step, after))))
             if last:
                 self._name_full(request)
                 self._free(request)
                 request.done = ended = True
-            elif self.host is not None and request.outputs == gain:
+            elif self.host is not None and outputs == gain:
                 self._store(request)
         if ended:
             self.running = [request for request in self.running if not request.done]
@@ -214,10 +216,9 @@ class Scheduler:
             left = request.max_tokens - request.outputs - request.in_flight
             if left <= 0:
                 return
-            steps = int(left / limits.accepted) + 2
-            while steps and request.gained(steps, limits.accepted) >= left:
-                steps -= 1
-            most = min(most, steps)
+            steps = request.steps_before(left, limits.accepted)
+            if steps < most:
+                most = steps
             context += request.computed
         room = (pool.free / count - 2) * limits.block_size - limits.query - limits.look_ahead
         most = min(most, int(room / limits.accepted))
@@ -301,10 +302,10 @@ class Scheduler:
                 pool.allocate(held, need)
             request.computed += got
             request.steps += done
+            request.level += got
             for batch in flying:
-                gain = request.gained(1, per_step)
+                gain = request.advance(1, per_step)
                 batch.entries.append(Entry(request, query, True, request.epoch, gain))
-                request.steps += 1
                 request.computed += gain
                 request.in_flight += gain
             named = min(request.computed, known) // limits.block_size
@@ -315,20 +316,25 @@ class Scheduler:
 
     def _schedule_running(self, batch: Batch, budget: int, *, prefills: bool | None = None) -> int:
         limits, running, pool = self.limits, self.running, self.pool
+        size, longest, query, look_ahead = limits.block_size, limits.max_model_len, limits.query, limits.look_ahead
         index = 0
         while index < len(running) and budget > 0:
             request = running[index]
             emitted = request.outputs + request.in_flight
-            missing = request.tokens - request.computed
-            if emitted >= request.max_tokens or (prefills is not None and prefills == (missing == 1 and emitted > 0)):
+            missing = request.prompt + emitted - request.computed
+            decodes = missing == 1 and emitted > 0
+            if emitted >= request.max_tokens or prefills is decodes:
                 index += 1  # its last token is under way, or it has no part in this kind of step
                 continue
-            decodes = missing == 1 and emitted > 0
-            count = min(limits.query, budget) if decodes else self._chunk(missing, budget)
+            if decodes:
+                count = query if query < budget else budget
+                slots = request.computed + count + look_ahead
+            else:
+                count = self._chunk(missing, budget)
+                slots = request.computed + count
             held = request.held
             assert held is not None
-            slots = request.computed + count + (limits.look_ahead if decodes else 0)
-            need = self._blocks(min(slots, limits.max_model_len)) - held.size
+            need = -(-(slots if slots < longest else longest) // size) - held.size
             if need > 0:
                 while pool.free < need and len(running) > index:
                     self._preempt(running.pop())
@@ -338,7 +344,7 @@ class Scheduler:
                 pool.allocate(held, need)
                 batch.attached += need
             budget -= count
-            self._book(batch, request, count, missing)
+            self._book(batch, request, count, missing, emitted)
             index += 1
         return budget
 
@@ -372,7 +378,7 @@ class Scheduler:
             self.running.append(request)
             batch.attached += held.size
             budget -= count
-            self._book(batch, request, count, missing)
+            self._book(batch, request, count, missing, request.outputs + request.in_flight)
         if self.waiting and len(self.running) >= limits.max_num_seqs:
             self._blocked = (None, 0)  # nobody is looked up
 
@@ -447,29 +453,27 @@ class Scheduler:
         threshold = self.limits.long_prefill_token_threshold
         return min(missing, budget, threshold) if threshold else min(missing, budget)
 
-    def _book(self, batch: Batch, request: Request, count: int, missing: int) -> None:
+    def _book(self, batch: Batch, request: Request, count: int, missing: int, emitted: int) -> None:
         """Count progress as made: what is scheduled will be computed, unless the request is preempted or aborted."""
         limits = self.limits
         context = request.computed
-        emitted = request.outputs + request.in_flight
-        gain = 0
         if missing == 1 and emitted > 0:
             batch.decodes += 1
             batch.decode_tokens += count
             batch.decode_context += context
-            gain = min(request.gained(1, limits.accepted), count, request.max_tokens - emitted)
-            request.steps += 1
-            request.computed = context + gain
+            gain = min(request.advance(1, limits.accepted), count, request.max_tokens - emitted)
+            computed = context + gain
         else:
             batch.chunks.append(Chunk(count, context))
-            request.computed = context + count
             gain = 1 if count == missing else 0
+            computed = context + count
+        request.computed = computed
         batch.tokens += count
-        batch.entries.append(Entry(request, count, gain > 0, request.epoch, gain))
+        batch.entries.append(_new(Entry, (request, count, gain > 0, request.epoch, gain)))
         held = request.held
-        if held is not None and request.computed >= (held.named + 1) * limits.block_size:
+        if held is not None and computed >= (held.named + 1) * limits.block_size:
             self._name_full(request)
-        if batch.chunks and limits.checkpoints != "all" and request.held is not None:
+        if batch.chunks and limits.checkpoints != "all" and held is not None:
             self._checkpoint(request, ends_prompt=gain > 0 and emitted == 0)
         if gain:
             batch.emitting += 1
