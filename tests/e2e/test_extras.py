@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.command import CONFIG, ridgeline, sweep
 
+from ridgeline.cli.main import main
 from ridgeline.core.point import Validity
 from ridgeline.results.runfolder import RunFolder
 
@@ -43,10 +44,12 @@ def test_a_refined_sweep_may_choose_between_listed_concurrencies(tmp_path: Path)
         (("--eval", "t", "--eval-bar", "7"), "must be 0 to 1"),
     ],
 )
-def test_what_does_not_go_together_is_refused(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
-    done = ridgeline("sweep", CONFIG, "--out", tmp_path / "run", *arguments)
-    assert done.returncode == 2, done.stderr
-    assert message in done.stderr
+def test_what_does_not_go_together_is_refused(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sweep", str(CONFIG), "--out", str(tmp_path / "run"), *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_walltime_leaves_what_would_not_end_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from ridgeline.core.errors import InputError
 from ridgeline.core.finding import Expectation
 from ridgeline.core.point import Point, Source, Validity
 from ridgeline.core.topology import Topology
+from ridgeline.launch.reach import Reach
 from ridgeline.recipes.settings import RecipeSettings
 from ridgeline.results.runfolder import RunFolder, RunHeader
 from ridgeline.simulate.faults import KINDS, parse_faults
@@ -103,7 +105,10 @@ def test_a_seeded_fault_is_caught(fault: str, tmp_path: Path, trace: Path) -> No
 
 
 @pytest.mark.integration
-def test_an_absent_rank_is_noticed_before_anything_is_measured(tmp_path: Path, trace: Path) -> None:
+def test_an_absent_rank_is_noticed_before_anything_is_measured(
+    tmp_path: Path, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ridgeline.launch.supervisor.Reach", partial(Reach, within_s=2.0))  # it will not come
     with pytest.raises(Failed, match=r"^ready: `engine` was not ready: its metrics show 1 of 2 ranks"):
         measured(tmp_path / "run", trace, "--fault", NOT_READY)
 

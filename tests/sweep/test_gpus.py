@@ -88,7 +88,7 @@ def test_nodes_keep_their_devices_apart_and_nothing_recorded_is_nothing() -> Non
 def test_a_swept_cell_has_its_telemetry_and_energy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine is the emulated one at real speed, called a real one here: only real ones are recorded."""
     fake_tool(tmp_path / "bin", monkeypatch)
-    settings = SweepSettings(requests_per_lane=20, fixed_warmup_per_lane=2)
+    settings = SweepSettings(requests_per_lane=6, fixed_warmup_per_lane=1)
 
     def deploy(cell: Cell) -> tuple[Deployment, Source]:
         emulated, _ = Deploy("emulated", RecipeSettings())(cell)
