@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from itertools import count
 from typing import Protocol
 
 from ridgeline.core.clock import ScaledClock
@@ -26,7 +27,8 @@ from ridgeline.trace.prompts.api import PromptSource
 
 PUMP_S = 0.05
 _SLICE_NS = 1_000_000
-_OPENING_NS = 30_000  # what a new connection takes of a slice, as most of its cost comes later
+_FEW = 32  # sends and reads, whatever the clock says
+_OPENED = 8  # new connections in a slice: most of what they take comes after it
 
 
 class Listener(Protocol):
@@ -150,17 +152,19 @@ class Exchanges:
         until = at + max(_SLICE_NS, (at - self._called_ns) // 2 if self._called else 0)
         self._called = False
         to_send, to_read, gathered = self._to_send, self._to_read, self._gathered
+        opened = 0
         try:
-            while True:
-                if to_send and self._send(to_send.popleft()):
-                    until -= _OPENING_NS
+            for done in count(1):
+                if to_send:
+                    opened += self._send(to_send.popleft())
                 if to_read:
                     _read(to_read.popleft())
                 elif gathered:
                     _read(gathered.popleft())
                 elif not to_send:
                     break
-                if now() > until:
+                # Also where another process had the core meanwhile, a few are done between two polls.
+                if opened == _OPENED or (not done % _FEW and now() > until):
                     self._call()
                     break
             self._listener.turn()
