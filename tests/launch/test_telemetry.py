@@ -124,6 +124,8 @@ FAKE = """#!/bin/sh
 case "$*" in
   *utilization.gpu*nounits*) echo {busy}; exit 0 ;;
   *clocks_throttle_reasons*) echo 'Field "clocks_throttle_reasons.x" is not a valid field to query.'; exit 2 ;;
+  *lms*) ;;
+  *) exit 1 ;;
 esac
 echo "timestamp, index, power.draw [W], clocks.current.sm [MHz], temperature.gpu, clocks_event_reasons.sw_power_cap"
 while :; do
