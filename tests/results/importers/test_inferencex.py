@@ -108,6 +108,27 @@ def test_trap_4_the_dashboards_ms_columns_hold_seconds(tmp_path: Path) -> None:
     assert imported(file).runs[0].points[0].point.value("ttft.p50") == 0.2, "a file in true ms is told by its speeds"
 
 
+def test_a_table_in_the_interfaces_own_names_keeps_layouts_units_and_repeats(tmp_path: Path) -> None:
+    file = tmp_path / "points.csv"
+    head = "hardware,framework,model,precision,isl,osl,decode_tp,decode_ep,decode_dp_attention,conc"
+    file.write_text(
+        f"""{head},median_tpot_s,p99_ttft_ms,tput_per_gpu
+h200,vllm,dsr1,fp8,1024,1024,8,8,True,16,0.010,200,300
+h200,vllm,dsr1,fp8,1024,1024,8,8,False,16,0.020,,200
+h200,vllm,dsr1,fp8,1024,1024,8,8,False,16,0.021,,190
+h200,vllm,dsr1,fp8,1024,1024,8,8,False,16,0.021,,190
+h200,vllm,dsr1,fp8,1024,1024,8,8,False,32,,,
+"""
+    )
+    found = imported(file)
+    (run,) = found.runs
+    told = [(item.point.name.split("/")[-2], item.repeat, item.point.value("itl.p50")) for item in run.points]
+    assert told == [("DP8EP8", 1, 0.01), ("TP8EP8", 1, 0.02), ("TP8EP8", 2, 0.021)], "another row is a repeat"
+    assert run.points[0].point.value("ttft.p99") == 0.2 and run.name == "points.csv"
+    assert len({item.point.id for item in run.points}) == 3
+    assert [left.name for left in found.unmapped] == ["a row"], "a row without a value is no point"
+
+
 def test_trap_5_percentiles_of_interactivity_are_the_slow_tail() -> None:
     point = one(ROW)
     assert (point.value("interactivity.p90"), point.value("interactivity.p50")) == (50, 100)
