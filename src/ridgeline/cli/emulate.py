@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--no-enable-prefix-caching", action="store_true")
     add("--no-async-scheduling", action="store_true")
-    add("--router", choices=("session", "round-robin", "least-loaded"), help="spreads requests over ranks")
+    add("--router", choices=("session", "round-robin", "least-loaded", "cache-aware"), help="spreads them over ranks")
     add("--served-model-name", help="name clients use (default: the model as given)")
     add("--host", default="127.0.0.1")
     add("--port", type=int, default=8000, help="0 takes a free one (default 8000)")

@@ -18,7 +18,7 @@ from ridgeline.spec.facts.gpu import Gpu
 from ridgeline.spec.facts.library import find_gpu, find_model
 from ridgeline.spec.facts.model import ModelArch
 
-ROUTERS = ("session", "round-robin", "least-loaded")
+ROUTERS = ("session", "round-robin", "least-loaded", "cache-aware")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

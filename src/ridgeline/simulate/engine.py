@@ -142,7 +142,7 @@ class Engine:
         index = self.steps - 1
         if self.lazy:
             self.stamps.append(end)
-        tokens = []
+        tokens: list[list[Token]] = []
         for scheduler, metrics, batch in zip(self.ranks, self.metrics, batches, strict=True):
             if batch is None:
                 tokens.append([])

@@ -170,7 +170,7 @@ class _Simulation:
             self.chains.of(send.correlation_id, layout.spans), (Span(answer_key(send.id), send.max_tokens),), size
         )
         request = Request(send.id, layout.tokens, send.max_tokens, chain.hashes)
-        rank = self.router.pick(send.correlation_id or None)
+        rank = self.router.pick(send.correlation_id or None, chain.hashes[: layout.tokens // size])
         live = _Live(send, sent, rank, request)
         if not self.engine.ranks[rank].fits(request):
             limit = self.engine.limits.max_model_len

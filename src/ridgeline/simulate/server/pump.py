@@ -102,7 +102,8 @@ class Pump:
 
     def _arrive(self, request: Request, now: int) -> None:
         listener = self._listeners[request.key]
-        rank = listener.rank if listener.rank is not None else self._router.pick(listener.key)
+        blocks = request.hashes[: request.prompt // self.engine.limits.block_size]
+        rank = listener.rank if listener.rank is not None else self._router.pick(listener.key, blocks)
         listener.rank = rank
         self.engine.submit(rank, request, now)
 
