@@ -95,7 +95,7 @@ def _budget(given: argparse.Namespace) -> int:
     refuses one."""
     from ridgeline.plan.expand import cells as expand
     from ridgeline.sweep.adaptive import parse_budget, picks
-    from ridgeline.sweep.predict import predict_all
+    from ridgeline.sweep.predict import placed_all
     from ridgeline.sweep.settings import SweepSettings
     from ridgeline.sweep.workload import Workload
     from ridgeline.trace.synth import quickstart_trace
@@ -108,7 +108,7 @@ def _budget(given: argparse.Namespace) -> int:
         configs = select.only(configs, tuple(given.config_keys))
     cells = [cell for cell in expand(configs, runners) if not given.conc or cell.concurrency in given.conc]
     settings = SweepSettings(duration_s=given.window, warmup_per_lane=1, requests_per_lane=4)
-    predictions = predict_all(cells, settings, Workload(settings, given.trace or quickstart_trace()))
+    predictions = placed_all(cells, settings, Workload(settings, given.trace or quickstart_trace()))
     chosen = picks(predictions, budget)
     if given.format == "json":
         rows = [

@@ -25,7 +25,7 @@ def chooser(sweep: Sweep, budget: str | None) -> Chooser:
     """Predict every cell, then pick the next one from what was measured. Raises InputError for a budget that is not
     understood."""
     from ridgeline.sweep.adaptive import AdaptiveOrder, parse_budget, unlimited
-    from ridgeline.sweep.predict import predict_all
+    from ridgeline.sweep.predict import placed_all
     from ridgeline.sweep.workload import Workload
 
     limit: Budget = parse_budget(budget) if budget else unlimited()
@@ -33,7 +33,7 @@ def chooser(sweep: Sweep, budget: str | None) -> Chooser:
     def choose(planned, stored, fits, said):  # type: ignore[no-untyped-def]  # a Chooser
         cells = list({item.cell.name: item.cell for item in planned if not item.task}.values())
         longer = replace(sweep.settings, duration_s=max(LEAST_PREDICTED_S, sweep.settings.duration_s))
-        predictions = predict_all(cells, longer, Workload(longer, sweep.workload.trace))
+        predictions = placed_all(cells, longer, Workload(longer, sweep.workload.trace))
         return AdaptiveOrder(
             planned, predictions, limit, lambda at: sweep.expected(planned[at - 1]), stored, fits=fits, said=said
         )

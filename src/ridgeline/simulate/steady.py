@@ -27,11 +27,13 @@ _BUNCH = 0.5  # share of a request's time within which the prompts of one wave a
 
 
 class Load(NamedTuple):
-    """A closed loop of fixed lengths, tokens; `conc` requests at any time."""
+    """A closed loop of fixed lengths, tokens; `conc` requests at any time. `fresh`: tokens of a prompt that a prefill pool
+    must compute, the others being in its cache; None: all."""
 
     isl: int
     osl: int
     conc: int
+    fresh: int | None = None
 
 
 class Steady(NamedTuple):
@@ -114,8 +116,8 @@ def disaggregated(
     options = decode.options
     ranks, query, accepted = options.topology.dp_ranks, 1 + options.num_speculative_tokens, options.accepted_per_step
     mean = load.isl + load.osl / 2
-    prompt = prefill_s(prefill, load.isl) / (prefills * prefill.options.topology.dp_ranks)
-    alone = prefill_s(prefill, load.isl)
+    alone = prefill_s(prefill, load.isl if load.fresh is None else load.fresh)
+    prompt = alone / (prefills * prefill.options.topology.dp_ranks)
     row = sum(cache.row_bytes + cache.scan_bytes for cache in decode.caches)
     transfer = load.isl * row / options.gpu.scale_out_bandwidth
     room = min(options.max_num_seqs, kv_tokens / mean if kv_tokens else load.conc)

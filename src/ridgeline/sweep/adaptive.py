@@ -17,6 +17,7 @@ from ridgeline.core.cell import Cell
 from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.point import Point
 from ridgeline.plan.budget import Candidate, Choice, Planner, Seen
+from ridgeline.recipes.placement import occupied
 from ridgeline.sweep.groups import HasDeployment
 from ridgeline.sweep.predict import Prediction
 from ridgeline.sweep.times import Times
@@ -68,12 +69,11 @@ def candidate_of(cell: Cell, point: Point, start_s: float = START_S, cell_s: flo
     """A predicted cell with its costs in GPU-hours; None when the prediction has no frontier values. `cell_s`: how long
     it takes on a running engine; None: its predicted duration."""
     x, y = point.value(_X), point.value(_Y)
-    topology = cell.arm.topology
-    if not x or not y or topology is None:
+    if not x or not y:
         return None
     seconds = cell_s or point.value("duration") or float(cell.scenario.duration_s or 600)
-    gpus = topology.gpus
-    arm = f"{cell.benchmark.key}/{cell.scenario.name}/{topology.label}/{cell.arm.spec_decoding}"
+    gpus = sum(occupied(cell).values())
+    arm = f"{cell.benchmark.key}/{cell.scenario.name}/{cell.arm.label}"
     return Candidate(cell.name, arm, cell.concurrency, x, y, gpus * seconds / 3600, gpus * start_s / 3600)
 
 

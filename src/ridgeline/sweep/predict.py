@@ -16,6 +16,7 @@ from ridgeline.results.identity import run_key
 from ridgeline.simulate.engine import engine_of
 from ridgeline.simulate.virtual import simulate
 from ridgeline.sweep.deploy import facts_of
+from ridgeline.sweep.pools import estimated
 from ridgeline.sweep.run import asked
 from ridgeline.sweep.settings import SweepSettings
 from ridgeline.sweep.workload import Workload
@@ -75,3 +76,17 @@ def predict_all(
         found.append(predict(cell, settings, workload))
         listen(index, found[-1])
     return found
+
+
+def placed_all(cells: Sequence[Cell], settings: SweepSettings, workload: Workload) -> list[Prediction]:
+    """As `predict_all`, for choosing among cells: those with pools are placed by their steady state (pools.py)."""
+    return [_placed(found, settings, workload) for found in predict_all(cells, settings, workload)]
+
+
+def _placed(found: Prediction, settings: SweepSettings, workload: Workload) -> Prediction:
+    if found.point is not None or not found.cell.arm.pools:
+        return found
+    try:
+        return Prediction(found.cell, estimated(found.cell, settings, workload), None)
+    except RidgelineError as error:
+        return found._replace(refusal=error.message)
