@@ -27,8 +27,8 @@ _BUNCH = 0.5  # share of a request's time within which the prompts of one wave a
 
 
 class Load(NamedTuple):
-    """A closed loop of fixed lengths, tokens; `conc` requests at any time. `fresh`: tokens of a prompt that a prefill pool
-    must compute, the others being in its cache; None: all."""
+    """A closed loop of fixed lengths, tokens; `conc` requests at any time. `fresh`: tokens of a prompt that a prefill
+    pool must compute, the others being in its cache; None: all."""
 
     isl: int
     osl: int
