@@ -50,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="GB/S",
         help="of one GPU, for KV from another engine (default: its scale-out link)",
     )
+    add("--metric-names", choices=("vllm", "sglang"), default="vllm", help="names on /metrics (default vllm)")
     add("--no-enable-prefix-caching", action="store_true")
     add("--no-async-scheduling", action="store_true")
     add("--router", choices=("session", "round-robin", "least-loaded", "cache-aware"), help="spreads them over ranks")
@@ -138,6 +139,7 @@ def run(argv: list[str]) -> int | None:
             router=options.router,
             seed=given.seed,
             offers_kv=given.kv_role == "producer",
+            metric_names=given.metric_names,
         )
     )
     _say(step_table(steps.ran))

@@ -127,8 +127,9 @@ class App:
         router: str,
         seed: int,
         offers_kv: bool = False,
+        metric_names: str = "vllm",
     ) -> None:
-        self.offers_kv = offers_kv
+        self.offers_kv, self._metric_names = offers_kv, metric_names
         self.engine, self.model, self.root, self.seed = engine, model, root, seed
         self.clock = ScaledClock.start(speed)
         self.pump = Pump(engine, self.clock, self._wake, router=router)
@@ -199,7 +200,10 @@ class App:
         return msgspec.json.encode({"object": "list", "data": [card]})
 
     def _metrics(self) -> bytes:
-        return response(200, metrics_page(self.engine, self.pump, self.model, self.clock.speed), CONTENT_TYPE)
+        return response(200, self._page(), CONTENT_TYPE)
+
+    def _page(self) -> bytes:
+        return metrics_page(self.engine, self.pump, self.model, self.clock.speed, self._metric_names)
 
     def _reset(self) -> bytes:
         for scheduler in self.engine.ranks:
@@ -219,14 +223,19 @@ async def serve(
     router: str = "session",
     seed: int = 0,
     offers_kv: bool = False,
+    metric_names: str = "vllm",
 ) -> None:
-    """Serve until SIGTERM or SIGINT. `offers_kv`: prompts may be computed here for another engine.
+    """Serve until SIGTERM or SIGINT. `offers_kv`: prompts may be computed here for another engine. `metric_names`:
+    "vllm" or "sglang", whose names `/metrics` has.
 
     Prints one line to stdout when listening; `port_file` gets the port, written as a whole. Raises EnvironmentFailed
     when the port cannot be had, and whatever a step of the engine raised: a server that goes on without its engine
     would leave every client waiting."""
     loop = asyncio.get_running_loop()
-    app = App(engine, loop, model=model, root=root, speed=speed, router=router, seed=seed, offers_kv=offers_kv)
+    app = App(
+        engine, loop, model=model, root=root, speed=speed, router=router, seed=seed, offers_kv=offers_kv,
+        metric_names=metric_names,
+    )  # fmt: skip
     try:
         server = await loop.create_server(app.connection, host, port, backlog=4096)
     except OSError as error:

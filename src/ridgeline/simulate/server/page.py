@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ridgeline.simulate import sglang_metrics
 from ridgeline.simulate.engine import Engine
 from ridgeline.simulate.graphlog import CountedSteps, step_counters
 from ridgeline.simulate.metrics import FAMILIES, rows, series
@@ -17,15 +18,19 @@ OWN = {
 }
 
 
-def metrics_page(engine: Engine, pump: Pump, model: str, speed: float) -> bytes:
-    """Prometheus text of this moment."""
+def metrics_page(engine: Engine, pump: Pump, model: str, speed: float, names: str = "vllm") -> bytes:
+    """Prometheus text of this moment, under the metric names of vLLM or SGLang."""
     lines: list[str] = []
-    shown = ""
-    for family, name, labels, value in rows(engine.ranks, engine.metrics, model):
+    shown, passes = "", engine.price.decodes if isinstance(engine.price, CountedSteps) else None
+    if names == "sglang":
+        families, found = sglang_metrics.FAMILIES, sglang_metrics.rows(engine.ranks, engine.metrics, model, passes)
+    else:
+        families, found = FAMILIES, rows(engine.ranks, engine.metrics, model)
+    for family, name, labels, value in found:
         if family != shown:
             shown = family
-            kind, text = FAMILIES[family]
-            full = f"vllm:{family}_total" if kind == "counter" else f"vllm:{family}"
+            kind, text = families[family]
+            full = f"{names}:{family}_total" if kind == "counter" else f"{names}:{family}"
             lines += [f"# HELP {full} {text}", f"# TYPE {full} {kind}"]
         lines.append(f"{series(name, labels)} {_number(value)}")
     own = (pump.lag_s, pump.worst_lag_s, pump.total_lag_s, engine.steps, speed)
