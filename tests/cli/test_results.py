@@ -145,6 +145,8 @@ def test_what_cannot_be_imported_says_why(tmp_path: Path, capsys: pytest.Capture
     assert "not name=value: gpus" in capsys.readouterr().err
     assert run("results", "import", tmp_path / "x.json", "--channel", "prod", *store) == 2
     assert "no channel is called `prod`" in capsys.readouterr().err
+    assert run("results", "import", tmp_path / "x.json", "--channel", "published", *store) == 2
+    assert "stage the run, then promote it" in capsys.readouterr().err
 
 
 PRICES = """\

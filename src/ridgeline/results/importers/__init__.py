@@ -83,5 +83,22 @@ def find(path: Path, format: str | None = None, told: Mapping[str, str] | None =
         if bundle is not None and bundle.files:
             return found, Bundle(bundle.title, bundle.files, dict(told or {}))
     wanted = f"as {format}" if format else "by any importer"
-    hint = "formats: " + ", ".join(FORMATS)
-    raise InputError([Problem(f"not recognised {wanted}", Where(str(path)), hint=hint)])
+    why, hint = _why_not(path)
+    raise InputError([Problem(f"not recognised {wanted}{why}", Where(str(path)), hint=hint)])
+
+
+def _why_not(path: Path) -> tuple[str, str]:
+    """What is plainly wrong with a path that no importer takes, and what to do."""
+    formats = "formats: " + ", ".join(FORMATS)
+    if path.is_dir():
+        return ("", formats) if any(path.iterdir()) else (": the folder is empty", formats)
+    if not path.stat().st_size:
+        return ": the file is empty", formats
+    if path.suffix in (".gz", ".zst", ".zip", ".tar", ".tgz", ".xz", ".bz2"):
+        return f": a {path.suffix} archive", "unpack it and import what is in it"
+    if path.suffix == ".json":
+        try:
+            Bundle.of_file(path).data(path.name)
+        except InputError as error:
+            return f": {error.problems[0].message}", "is the file whole? " + formats
+    return "", formats

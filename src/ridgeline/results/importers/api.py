@@ -30,7 +30,7 @@ def json_or_none(path: Path) -> Any:
         if path.stat().st_size > MOST_BYTES:
             return None
         return json.loads(path.read_bytes(), parse_constant=lambda _: None)
-    except (ValueError, OSError):
+    except (ValueError, OSError, RecursionError):
         return None
 
 
@@ -85,6 +85,10 @@ class Bundle:
             return json.loads(text, parse_constant=lambda _: None)
         except ValueError as error:
             raise InputError([Problem(f"not a JSON document: {error}", self.where(name))]) from error
+        except RecursionError as error:
+            raise InputError(
+                [Problem("not a result: lists within lists too deep to read", self.where(name))]
+            ) from error
 
     def where(self, name: str) -> Where:
         return Where(str(self.files[name]))

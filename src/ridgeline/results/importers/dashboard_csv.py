@@ -77,11 +77,14 @@ def read(bundle: Bundle, derive: bool = False) -> Imported:
                 for metric, value in row["metrics"].items()
             }
             row["metrics"] = values | row["said"]
-            if not row["metrics"]:
-                notes.add("a row", "none of its columns is a measure", f"{row.get('hardware')} {row.get('conc')}")
+            if "conc" not in row or not row["metrics"]:
+                notes.add("a row", "none of its columns holds a measure, or no concurrency", _label(row))
                 continue
             run = run_name(row.get("run_url"), f"date:{row['date']}" if row.get("date") else f"file:{name}")
             dates.setdefault(run.key, foreign.instant(row.get("date")))
+            if foreign.whole(row["conc"]) < 1:
+                notes.add("a row", "its concurrency is no positive number", str(row["conc"]))
+                continue
             place = (run, cell_of(row).name)
             if row["metrics"] in told.setdefault(place, []):
                 continue
@@ -104,6 +107,17 @@ def unit_factor(rows: list[dict[str, Any]]) -> float:
         if f"{statistic}_tpot" in metrics and f"{statistic}_intvty" in metrics
     ]
     return 1e-3 if products and sorted(products)[len(products) // 2] > 30 else 1.0
+
+
+def _number(text: str) -> float | None:
+    try:
+        return foreign.number(float(text))
+    except ValueError:
+        return None
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    return " ".join(str(row.get(name, "?")) for name in ("hardware", "model", "conc"))
 
 
 def _name(key: str) -> str:
@@ -136,10 +150,11 @@ def _row(line: Mapping[str, str | None], notes: Notes) -> dict[str, Any]:
         if metric or field in _INSIDE:
             target = f"{metric[1]}_{_METRIC_NAMES.get(metric[2], metric[2])}" if metric else str(field)
             unit = metric[3] if metric else None
-            try:
-                row["said" if unit else "metrics"][target] = float(text) * _SAID.get(unit or "", 1.0)
-            except ValueError:
+            value = _number(text)
+            if value is None:
                 notes.add(header, "not a number", text)
+            else:
+                row["said" if unit else "metrics"][target] = value * _SAID.get(unit or "", 1.0)
         elif field is None:
             notes.add(header, "a column this importer does not know", text)
         elif field in _TRUTHS:

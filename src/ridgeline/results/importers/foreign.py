@@ -19,17 +19,21 @@ from ridgeline.results import identity
 
 def number(value: Any) -> float | None:
     """A finite number, or None. Text and booleans are no numbers."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value)
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:  # a whole number beyond all floats
+        return None
 
 
 def whole(value: Any, default: int = 0) -> int:
-    """A whole number, also written as text; `default` otherwise."""
+    """A whole number that a database can hold, also written as text; `default` otherwise."""
     try:
-        return int(value)
-    except (TypeError, ValueError):
+        found = int(value)
+    except (TypeError, ValueError, OverflowError):
         return default
+    return found if abs(found) < 1 << 31 else default
 
 
 def truth(value: Any) -> bool:

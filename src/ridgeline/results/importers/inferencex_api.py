@@ -7,7 +7,6 @@ the same GPUs. Where pools are apart, input is per prefill GPU and output per de
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,6 +25,7 @@ from ridgeline.results.importers.api import (
     ImportedRun,
     Importer,
     Notes,
+    json_or_none,
 )
 
 ORIGIN = "inferencex"
@@ -306,10 +306,7 @@ def _told(item: ImportedPoint) -> tuple[int, int]:
 
 
 def _kind_of_file(path: Path) -> str | None:
-    try:
-        return _kind(json.loads(path.read_bytes()))
-    except (ValueError, OSError):
-        return None
+    return _kind(json_or_none(path))
 
 
 def _kind(data: Any) -> str | None:

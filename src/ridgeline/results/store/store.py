@@ -16,6 +16,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from ridgeline import __version__
 from ridgeline.core.cell import digest
+from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.point import Axis, Point, Source
 from ridgeline.results import importers
 from ridgeline.results.frontier import Frontier
@@ -88,6 +89,10 @@ class Store:
         """Import a file or folder. Reading it twice changes nothing the second time. Raises InputError for what no
         importer recognises or what is damaged, EnvironmentFailed when disk or database refuse."""
         channels.check(channel)
+        if channel == channels.PUBLISHED:
+            raise InputError(
+                [Problem("nothing is published by importing it", key="channel", hint="stage the run, then promote it")]
+            )
         importer, bundle = importers.find(path, format, told)
         return self.add(importer, bundle, channel=channel)
 
