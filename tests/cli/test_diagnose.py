@@ -11,7 +11,7 @@ import pytest
 
 from ridgeline.cli.main import main
 from ridgeline.core.cell import Arm, Benchmark, Cell, Scenario
-from ridgeline.core.point import Measure, Point, Source, Validity
+from ridgeline.core.point import Caution, Measure, Point, Source, Validity
 from ridgeline.core.topology import Topology
 from ridgeline.results.runfolder import RunFolder, RunHeader
 from ridgeline.sweep.diagnosis import diagnose, eta_s, run_state
@@ -148,6 +148,29 @@ def test_logs_of_a_failure_and_of_what_is_under_way(run: Path, capsys: pytest.Ca
     assert "INFO starting" not in out
     assert "checkpoint shards" in out
     assert main(["logs", str(run), CELLS[3].name]) == 1
+
+
+def test_cells_that_share_an_engine_show_its_log_while_it_runs(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = json.loads((run / LIVE / "state.json").read_text())
+    state["cells"][3] |= {
+        "state": "replay",
+        "engine": KEYS[2][:16],
+        "steps": [{"step": "replay", "text": "", "at": 1.0}],
+    }
+    (run / LIVE / "state.json").write_text(json.dumps(state))
+    assert main(["logs", str(run), CELLS[3].name]) == 0
+    assert "checkpoint shards" in capsys.readouterr().out
+
+
+def test_advice_is_of_what_is_wrong_and_of_nothing_else(run: Path) -> None:
+    folder = RunFolder.open(run)
+    (cell, *_) = run_state(folder).cells
+    assert cell.point is not None
+    other, own = Caution("few-samples", "x", "measure longer"), Caution("kv-tokens", "x", "free memory")
+    for cautions, advice in (((other,), ""), ((other, own), "free memory")):
+        found = diagnose(folder, replace(cell, point=replace(cell.point, cautions=cautions)))
+        assert found is not None
+        assert found.advice == advice
 
 
 def test_wrong_names_and_folders_are_input_errors(

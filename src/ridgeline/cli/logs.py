@@ -34,7 +34,7 @@ def run(argv: list[str]) -> int:
     folder = RunFolder.open(given.run)
     shown = 0
     for cell in chosen(run_state(folder).cells, given.cell):
-        for file in log_files(folder, cell.run_key):
+        for file in log_files(folder, cell):
             if given.service and file.name.partition(".")[0] != given.service:
                 continue
             shown += 1

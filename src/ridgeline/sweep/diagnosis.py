@@ -45,6 +45,7 @@ class CellState:
     progress: Mapping[str, Any] = field(default_factory=dict)
     start: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     containment: Mapping[str, str] = field(default_factory=dict)  # what holds each service, see design/containment.md
+    engine: str = ""  # folder of the live state with its engine's logs: that of the first cell on it
 
 
 class RunState(NamedTuple):
@@ -127,6 +128,7 @@ def _cell(
         since=steps[-1]["at"] if steps else None,
         point=point,
         failure=failure,
+        engine=entry.get("engine", ""),
         progress=entry.get("progress", {}),
         start=entry.get("start", {}),
         containment=entry.get("containment") or (point.provenance.get("containment", {}) if point else {}),
@@ -143,19 +145,22 @@ def eta_s(state: RunState, now: float) -> float | None:
     return max(0.0, (last - state.began) / len(done) * left - (now - last))
 
 
-def log_files(folder: RunFolder, run_key: str) -> tuple[Path, ...]:
-    """Logs of a cell: of its point, of its last failure, or of what is under way."""
-    places = [run / LIVE / run_key[:KEY_DIGITS] for run in (folder.path, *sorted(folder.path.glob(JOB_RUNS)))]
-    if folder.finished(run_key):
-        places.append(folder.cell_folder(run_key) / "logs")
-    tries = sorted((folder.path / "failures" / run_key[:KEY_DIGITS]).glob("[0-9]*"), key=lambda path: int(path.name))
-    places += [tries[-1] / "logs"] if tries else []
+def log_files(folder: RunFolder, cell: CellState) -> tuple[Path, ...]:
+    """Logs of a cell: of its point, of its last failure, or of the engine that it is under way on."""
+    key = cell.run_key[:KEY_DIGITS]
+    if folder.finished(cell.run_key):
+        places = [folder.cell_folder(cell.run_key) / "logs"]
+    else:
+        runs = (folder.path, *sorted(folder.path.glob(JOB_RUNS)))
+        places = [run / LIVE / (cell.engine or key) for run in runs] if cell.state not in ("waiting", "failed") else []
+        tries = sorted((folder.path / "failures" / key).glob("[0-9]*"), key=lambda path: int(path.name))
+        places += [tries[-1] / "logs"] if tries else []
     return tuple(file for place in places if place.is_dir() for file in sorted(place.iterdir()) if file.is_file())
 
 
 def diagnose(folder: RunFolder, cell: CellState) -> Diagnosis | None:
     """Why a cell failed, was lost, or is not valid; None for one that is fine or still waits."""
-    files = log_files(folder, cell.run_key)
+    files = log_files(folder, cell)
     if cell.failure is not None and cell.point is None:
         sign = blame([cell.failure.message, *("\n".join(tail(file, TAIL_LINES)) for file in files)])
         fault = str(cell.failure.detail.get("blame", "unknown"))
@@ -168,7 +173,8 @@ def diagnose(folder: RunFolder, cell: CellState) -> Diagnosis | None:
         return Diagnosis(layer, message, "unknown", "run the same command again: it goes on here",
                          tuple(_evidence(files, None)), files)  # fmt: skip
     if cell.point is not None and cell.point.reasons:
-        advice = next((caution.hint for caution in cell.point.cautions if caution.hint), "")
+        codes = {reason.partition(":")[0] for reason in cell.point.reasons}
+        advice = next((caution.hint for caution in cell.point.cautions if caution.hint and caution.code in codes), "")
         return Diagnosis("metrics", "; ".join(cell.point.reasons), "unknown", advice, (), files)
     return None
 

@@ -275,6 +275,7 @@ class _Run:
         at = index
         try:
             self._tell("begin", index)
+            self.live.note(index, engine=live.name)
             with engine:
                 self.live.note(index, containment=engine.containment)
                 while True:
@@ -337,6 +338,7 @@ class _Run:
 
     def _cell(self, engine: EngineStart, index: int, item: Planned) -> Point | None:
         """One cell on a running engine, from load to stored point; None when it is scored. Raises AttemptFailed."""
+        self.live.note(index, engine=engine.folder.name)
         if item.task:
             self._score(engine, index, item)
             return None
