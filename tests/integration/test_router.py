@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import pytest
-from tests.integration.realstack import RealStack, real_stack
+from tests.integration.realstack import RealStack
 
 from ridgeline.core.cell import Arm, Benchmark, Cell, Component, Scenario
 from ridgeline.core.deployment import Deployment, Item
@@ -27,11 +27,6 @@ pytestmark = pytest.mark.integration
 
 MODEL = "Qwen/Qwen3-8B"
 SESSIONS, TURNS = 10, 4
-
-
-@pytest.fixture(scope="module")
-def stack() -> RealStack:
-    return real_stack()
 
 
 @pytest.fixture(scope="module")
