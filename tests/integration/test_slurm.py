@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -12,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.command import CONFIG, QUICK, command, processes_with
+from tests.e2e.command import CONFIG, QUICK, command, processes_with, ridgeline
+from tests.e2e.leases import held_leases, leased_ports, listening
 from tests.integration.cluster import slurm
 
 from ridgeline.launch.slurm import Slurm
@@ -111,8 +113,11 @@ def test_a_drained_node_takes_no_job(cluster: None, tmp_path: Path) -> None:
         running = sweep(tmp_path / "run", "--cells", "*256_16*")
         _, said = running.communicate(timeout=120)
         assert running.returncode == 0, said
-        (log,) = (tmp_path / "run" / "jobs").glob("*/job.json")
-        assert "job" in log.read_text()
+        (told,) = (tmp_path / "run" / "jobs").glob("*/job.json")
+        words = ["scontrol", "show", "job", json.loads(told.read_text())["job"]]
+        assert "ExcNodeList=n1" in subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        run = RunFolder.open(tmp_path / "run")
+        assert set(stored(run, run.points()[0].run_key, "found")["nodes"]) <= {"n2", "n3"}
     finally:
         subprocess.run(["scontrol", "update", "nodename=n1", "state=resume"], check=True)
 
@@ -173,16 +178,22 @@ def test_the_bytes_of_the_hand_over_are_those_of_the_prompts(cluster: None, tmp_
 
 
 def test_cancelling_a_job_of_several_nodes_leaves_nothing_on_any(cluster: None, tmp_path: Path) -> None:
-    tag = f"pools-{os.getpid()}"
-    running = sweep(tmp_path / "run", config=POOLS, RIDGELINE_TEST_TAG=tag)
+    tag, tmpdir = f"pools-{os.getpid()}", tmp_path / "tmp"
+    tmpdir.mkdir()
+    running = sweep(tmp_path / "run", config=POOLS, RIDGELINE_TEST_TAG=tag, TMPDIR=str(tmpdir))
     try:
         relay = "ridgeline.simulate.server.relay"
         assert until(lambda: any(relay in words for words in commands(tag)), 60.0), "the pools are up"
+        shown = ridgeline("status", tmp_path / "run").stdout.splitlines()[0]
+        assert re.match(r"(starting|ready|replay) +qwen3-pools/\S+/c2 +\S", shown), "what goes on inside the job"
+        assert ridgeline("logs", tmp_path / "run", "*/c2").stdout.count("==> ") >= 3, "of the pools' services"
         running.send_signal(signal.SIGINT)
         running.communicate(timeout=60)
         assert running.returncode == 130
         assert until(lambda: not jobs(), 20.0)
         assert until(lambda: not processes_with(tag), 15.0), commands(tag)
+        assert len(ports := leased_ports(tmpdir)) >= 4
+        assert (listening(ports), held_leases(tmpdir)) == ([], [])
     finally:
         running.kill()
         Slurm().cancel(jobs())
@@ -192,8 +203,9 @@ def test_a_controller_that_is_killed_leaves_its_job_and_a_dead_batch_script_leav
     cluster: None, tmp_path: Path
 ) -> None:
     """SIGKILL of the sweep inside the job: the agents' pipes end, and Slurm ends the job's steps."""
-    tag = f"batch-{os.getpid()}"
-    running = sweep(tmp_path / "run", config=POOLS, RIDGELINE_TEST_TAG=tag)
+    tag, tmpdir = f"batch-{os.getpid()}", tmp_path / "tmp"
+    tmpdir.mkdir()
+    running = sweep(tmp_path / "run", config=POOLS, RIDGELINE_TEST_TAG=tag, TMPDIR=str(tmpdir))
     try:
         assert until(lambda: any("server.relay" in words for words in commands(tag)), 60.0)
         running.kill()
@@ -202,6 +214,8 @@ def test_a_controller_that_is_killed_leaves_its_job_and_a_dead_batch_script_leav
         assert inner, "the job lives on"
         os.kill(inner[0], signal.SIGKILL)
         assert until(lambda: not processes_with(tag), 30.0), commands(tag)
+        assert len(ports := leased_ports(tmpdir)) >= 4
+        assert (listening(ports), held_leases(tmpdir)) == ([], [])
     finally:
         running.kill()
         Slurm().cancel(jobs())
