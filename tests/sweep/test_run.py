@@ -161,6 +161,33 @@ def test_groups_keep_the_order_of_first_cells() -> None:
     assert [[index for index, _ in group.members] for group in groups] == [[1, 3], [2]]
 
 
+def test_the_run_so_far_can_be_looked_at_while_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The sweep holds its folder's lock meanwhile; who reads needs none."""
+    from ridgeline.cli.main import main
+
+    monkeypatch.setattr(sweep_run, "EngineStart", FakeStart)
+    monkeypatch.setattr("ridgeline.sweep.live._lives", lambda pid: True)
+    seen: list[tuple[str, str]] = []
+
+    def look(event: Event) -> None:
+        if event.kind == "done":
+            assert main(["frontier", str(tmp_path / "run")]) == 1, "the stand-in's points are not good enough"
+            frontier = capsys.readouterr().out.splitlines()[0]
+            assert main(["status", str(tmp_path / "run")]) == 0
+            seen.append((frontier, capsys.readouterr().err.partition("; services")[0]))
+
+    settings = SweepSettings(requests_per_lane=1, fixed_warmup_per_lane=0)
+    sweep = Sweep([cell(1), cell(2)], settings, Workload(settings), deploy, listen=look)
+    with RunFolder.create_or_open(tmp_path / "run", RunHeader(name="r", created_at="2026-01-01T00:00:00Z")) as folder:
+        sweep.run(folder)
+    assert seen == [
+        ("1 not plotted (1 invalid)", "1 done, 1 waiting; running"),
+        ("2 not plotted (2 invalid)", "2 done; running"),
+    ]
+
+
 def test_a_cell_that_fails_leaves_the_others_a_new_start(sweep_of) -> None:
     summary, folder, _ = sweep_of(cell(1), cell(2), cell(4), plans=[{2: died()}])
     assert summary == Summary(2, 0, 1, 0)
