@@ -129,7 +129,7 @@ class _Overlay(NamedTuple):
 def _overlay(dashboard: str | None, candidate: str, mine: Side, store: str | None, data: Path | None) -> _Overlay:
     """Where a dashboard shows the candidate laid over, and how one is started that has it: a run that the store holds
     is known by its number there, a folder by the name that a dashboard gives to what it is told of."""
-    from ridgeline.cli.serve import _overlays
+    from ridgeline.cli.shelves import overlays
     from ridgeline.cli.stores import open_store
 
     runs = {str(facts["run"]) for facts in mine.about.values() if facts.get("run")}
@@ -138,7 +138,7 @@ def _overlay(dashboard: str | None, candidate: str, mine: Side, store: str | Non
     place = ["--store", store] if store else []
     path = Path(candidate)
     if not held and path.exists():
-        held = [run.id for shelf in _overlays([path]) for run in shelf.runs()]
+        held = [run.id for shelf in overlays([path]) for run in shelf.runs()]
         place += ["--overlay", candidate]
     if not held:
         return _Overlay(None, None)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from posixpath import normpath
 from typing import TYPE_CHECKING, NamedTuple
 
 from ridgeline.cli.preflight import Subjects, knowledge
@@ -85,7 +86,7 @@ class _Preflight:
         refused: dict[tuple[str, str], list[str]] = {}
         for subject, script in self._started(cells, changed, library):
             cell = subject.cell
-            if script is None:
+            if script is None or script not in library:
                 self._check(subject, ours=True)
             elif not self.dry_run:
                 skipped.setdefault(script, []).append(cell.name)
@@ -107,20 +108,31 @@ class _Preflight:
     def _started(
         self, cells: Sequence[Cell], changed: Mapping[str, bytes], library: Mapping[str, bytes]
     ) -> list[tuple[Subject, str | None]]:
-        """Subjects with the script that starts them. A changed script whose name says no cell serves those that have no
-        script, when it is the only one that starts an engine."""
+        """Subjects with the script that starts them: what the settings say of the cell, else the one that is named for
+        it. A changed script whose name says no cell serves those that have none, when it is the only one that starts an
+        engine."""
         found: list[tuple[Subject, str | None]] = []
+        loose: list[Subject] = []
         for cell in cells:
             try:
                 subject = self.subjects.of(cell)
             except InputError as error:
-                self.unknown.setdefault(error.message.splitlines()[0], cell)
+                self.unknown.setdefault(self._in_repository(error.message.splitlines()[0]), cell)
                 continue
-            found.append((subject, launcher_of(cell, subject.gpu.name, library)))
+            told = self.settings.recipe(cell.name)
+            if told is not None:
+                found.append((subject, normpath(told.recipe) if told.kind == "shell" else None))
+            elif script := launcher_of(cell, subject.gpu.name, library):
+                found.append((subject, script))
+            else:
+                loose.append(subject)
         named = {script for _, script in found}
         spare = [path for path, data in changed.items() if path not in named and STARTS.search(data)]
-        only = spare[0] if len(spare) == 1 else None
-        return [(subject, script or only) for subject, script in found]
+        return [*found, *((subject, spare[0] if len(spare) == 1 else None) for subject in loose)]
+
+    def _in_repository(self, message: str) -> str:
+        """A message without the folder that the base's files were put into."""
+        return message.replace(f"{Path(self.settings.file).parent}/", "") if self.settings.file else message
 
     def _check(self, subject: Subject, leave_out: tuple[tuple[str, Verdict], ...] = (), *, ours: bool = False) -> None:
         """`ours`: our own recipe starts the cell."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 import sys
+import tempfile
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -104,10 +105,13 @@ def gate(
     told = inputs.event_from(event) if event is not None else None
     name = told.repository if told else inputs.repository_of(str(comment_at))
     asks = facts is not None or online or post or told is None
-    with inputs.forge(name, facts, api) if asks else nullcontext() as hub:
+    with (
+        inputs.forge(name, facts, api) if asks else nullcontext() as hub,
+        tempfile.TemporaryDirectory(prefix="ridgeline-base-") as base,
+    ):
         happened = inputs.with_pull(told or inputs.event_of_comment(str(comment_at), cast("GitHub", hub)), hub)
         rules = inputs.policy_at_base(policy, happened, place)
-        known = gate_preflight.Given(inputs.settings_of(settings, happened, place), *paths)
+        known = gate_preflight.Given(inputs.settings_of(settings, happened, place, Path(base)), *paths)
         preflight = None if no_preflight else gate_preflight.make(known, inputs.today(), dry_run=dry_run)
         around = inputs.surroundings(happened, hub, rules, evals, preflight)
         if candidate is not None:

@@ -62,32 +62,47 @@ def policy_at_base(path: Path | None, event: Event, place: Repository) -> GatePo
 
     if path is not None:
         return load_gate_policy(path)
-    data = _at_base(POLICY, event, place)
+    data = _at_base([POLICY], event, place).get(POLICY)
     if data is not None:
         return from_document(parse(data, POLICY))
     return replace(inferencex_policy(), repository=event.repository)
 
 
-def settings_of(path: Path | None, event: Event, place: Repository) -> Settings:
-    """The settings given, else those of the change's base, else the built-in ones."""
+def settings_of(path: Path | None, event: Event, place: Repository, folder: Path) -> Settings:
+    """The settings given, else those of the change's base, else the built-in ones. The files that the base's settings
+    name (recipes, scripts, models) are taken from the base as well and written below `folder`, an empty one: a recipe
+    is code, and none of the change's may run in this process. Raises InputError."""
     from ridgeline.spec import settings
     from ridgeline.spec.tree import parse
 
-    data = None if path is not None else _at_base(SETTINGS, event, place)
-    return settings.load_settings(path) if data is None else settings.from_document(parse(data, SETTINGS))
+    data = None if path is not None else _at_base([SETTINGS], event, place).get(SETTINGS)
+    if data is None:
+        return settings.load_settings(path)
+    found = settings.from_document(parse(data, SETTINGS))
+    files = [str(path) for path in found.models.values()]
+    files += [one.recipe.rpartition(":")[0] for one in found.recipes if one.kind == "recipe"]
+    files += [one.recipe for one in found.recipes if one.kind == "shell"]
+    files = [name for name in files if not Path(name).is_absolute()]
+    for name, content in _at_base(files, event, place).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    models = {name: folder / model for name, model in found.models.items()}
+    return replace(found, file=str(folder / SETTINGS), models=models)
 
 
-def _at_base(name: str, event: Event, place: Repository) -> bytes | None:
-    """A file as it is before the change; after a push to the main branch, as it was pushed."""
+def _at_base(names: Sequence[str], event: Event, place: Repository) -> dict[str, bytes]:
+    """Those files that exist before the change; after a push to the main branch, as they were pushed. Raises InputError
+    for a name that leads out of the repository."""
     from ridgeline.publish.gate.change import files_at
 
-    commit = event.pull.base_sha if event.pull is not None else event.after
-    if commit is None:
-        return None
+    told = event.pull.base_sha if event.pull is not None else event.after
+    if told is None or not names:
+        return {}
     try:
-        return files_at(place, place.commit(commit), [name]).get(name)
+        commit = place.commit(told)
     except InputError:
-        return None  # the commit is not here, which the judgement says better
+        return {}  # the commit is not here, which the judgement says better
+    return files_at(place, commit, names)
 
 
 def today() -> datetime.date:

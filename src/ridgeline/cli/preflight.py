@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ridgeline.core.cell import Cell
@@ -51,6 +51,10 @@ class Subjects:
             deployment = deployment_of(cell, facts, RecipeSettings(curves=tuple(self.known.curves)), self.recipes)
         except (EnvironmentFailed, InputError) as error:
             return _without(subject, error.message.splitlines()[0])
+        if deployment.kind in ("shell", "command"):
+            return _without(
+                subject, "the settings start it by a script or command of their own: its flags are not known"
+            )
         return bind(subject, deployment)
 
     def _facts(self, cell: Cell) -> tuple[ModelArch, Gpu]:
@@ -64,8 +68,6 @@ class Subjects:
 
 
 def _without(subject: Subject, why: str) -> Subject:
-    from dataclasses import replace
-
     return replace(subject, why=why)
 
 

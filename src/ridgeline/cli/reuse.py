@@ -10,27 +10,20 @@ from typing import Annotated
 
 import typer
 
-from ridgeline.cli import sweep as sweep_
+from ridgeline.cli import sweep_options as options
 from ridgeline.cli.search import chosen_cells
 from ridgeline.cli.stores import DATA_HELP, STORE_HELP, open_store, told
 from ridgeline.cli.typed import run_app
 from ridgeline.publish.reuse.points import Stored, Wanted, answers
-from ridgeline.recipes.settings import RecipeSettings
 from ridgeline.spec.settings import load_settings
 from ridgeline.sweep.deploy import Deploy
-from ridgeline.sweep.overrides import recipes_with
+from ridgeline.sweep.pinned import pinned
 from ridgeline.sweep.run import Sweep
-from ridgeline.sweep.settings import SweepSettings
 from ridgeline.sweep.workload import Workload
 from ridgeline.trace.synth import quickstart_trace
 
 app = typer.Typer(add_completion=False)
 _BATCH = 500  # run keys in one question
-_EMULATED = {
-    "duration_s": sweep_.EMULATED_DURATION_S,
-    "speed": sweep_.EMULATED_SPEED,
-    "warmup_per_lane": sweep_.EMULATED_WARMUP,
-}
 
 
 def run(argv: list[str]) -> int:
@@ -77,22 +70,26 @@ def reuse(
     A point stands for a cell when everything that was asked for is equal (cell, deployment, image, trace, settings,
     source), it is valid, and every --found fact is what it was.
     """
-    chosen = chosen_cells(configs, runner_config, cells)
-    kind = sweep_._engine(engine)
-    emulated = kind == "emulated" or all(cell.benchmark.framework == "emulated" for cell in chosen)
-    given = {"duration_s": duration, "speed": speed, "warmup_per_lane": warmup}
-    settings = SweepSettings(
+    user = load_settings(config)
+    chosen = pinned(chosen_cells(configs, runner_config, cells), user)
+    kind = options.engine_of(engine)
+    emulated = options.emulates(kind, chosen)
+    settings = options.sweep_settings(
+        emulated,
+        duration=duration,
+        speed=speed,
+        warmup=warmup,
         requests_per_lane=requests,
         seed=seed,
         prompts=prompts,
         max_context=max_context,
         max_sessions=sessions,
-        **((_EMULATED if emulated else {}) | {name: value for name, value in given.items() if value is not None}),  # type: ignore[arg-type]
     )
     workload = Workload(settings, trace or (quickstart_trace() if emulated else None))
-    starts = (*sweep_._started(shell, command, env or []), *recipes_with(load_settings(config)))
-    recipe_settings = RecipeSettings(speed=settings.speed, endpoint=sweep_._endpoint(prompts))
-    plan = Sweep(chosen, settings, workload, Deploy(kind, recipe_settings, starts), repeats=repeats).plan()
+    starts = options.recipes(shell, command, env, load_settings(config))
+    plan = Sweep(
+        chosen, settings, workload, Deploy(kind, options.recipe_settings(settings), starts), repeats=repeats
+    ).plan()
     wanted = [Wanted(item.title, item.run_key) for item in plan]
     now = told(found or [])
     if folders:

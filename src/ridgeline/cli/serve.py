@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ridgeline.cli.prices import PricesOption, chosen_prices
+from ridgeline.cli.shelves import overlays, shelves
 from ridgeline.cli.typed import run_app
 from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
 from ridgeline.core.where import Where
@@ -18,7 +19,6 @@ from ridgeline.core.where import Where
 if TYPE_CHECKING:
     from ridgeline.plan.checks.report import CellReport
     from ridgeline.publish.web.context import Given
-    from ridgeline.publish.web.data import Shelf
     from ridgeline.spec.settings import Settings
 
 app = typer.Typer(add_completion=False)
@@ -65,9 +65,8 @@ def serve(
     from ridgeline.publish.web.safety import access
 
     rules = access(host, _token(token_file), tuple(name or ()))
-    shelves = _shelves(paths or [], store)
     given = _given(config or [], trace, settings, runner_config, changelog or [], gates, prices)
-    context = Context(Library(shelves, _overlays(overlay or [])), rules, given=given)
+    context = Context(Library(shelves(paths or [], store), overlays(overlay or [])), rules, given=given)
     return _listen(create_app(context), host, port, lambda: warm(context))
 
 
@@ -139,56 +138,6 @@ def _token(file: Path | None) -> str | None:
     except OSError as error:
         problem = Problem(f"cannot be read: {error.strerror}", Where(str(file)), key="--token-file")
         raise InputError([problem]) from error
-
-
-def _shelves(paths: list[Path], store: str | None) -> list[Shelf]:
-    from ridgeline.publish.web.folders import FolderShelf
-
-    found: list[Shelf] = []
-    if store is not None:
-        from ridgeline.publish.web.stored import shelves_of
-
-        found += shelves_of(store)
-    folders, files = _sorted(paths or ([] if store is not None else [Path("runs")]))
-    if folders:
-        found.append(FolderShelf(folders))
-    if files:
-        from ridgeline.publish.web.imported import ImportedShelf
-
-        found.append(ImportedShelf(files))
-    return found
-
-
-def _overlays(paths: list[Path]) -> list[Shelf]:
-    from ridgeline.publish.web.folders import FolderShelf
-
-    folders, files = _sorted(paths)
-    found: list[Shelf] = [FolderShelf(folders)] if folders else []
-    if files:
-        from ridgeline.publish.web.imported import ImportedShelf
-
-        found.append(ImportedShelf(files))
-    return found
-
-
-def _sorted(paths: list[Path]) -> tuple[list[Path], list[Path]]:
-    """Folders that hold runs of ours (or will), and everything that an importer has to read."""
-    problems = [
-        Problem("no such file or folder", Where(str(path)))
-        for path in paths
-        if not path.exists() and path != Path("runs")
-    ]
-    if problems:
-        raise InputError(problems)
-    ours = [path for path in paths if not path.is_file() and _holds_runs(path)]
-    return ours, [path for path in paths if path not in ours]
-
-
-def _holds_runs(path: Path) -> bool:
-    if not path.exists() or (path / "run.json").exists():
-        return True
-    entries = list(path.iterdir())
-    return not entries or any((entry / "run.json").exists() for entry in entries)
 
 
 def _listen(served: object, host: str, port: int, warm: Callable[[], None]) -> int:

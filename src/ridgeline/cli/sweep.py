@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import signal
 import sys
@@ -14,16 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ridgeline import __version__
+from ridgeline.cli import sweep_options as options
 from ridgeline.cli.search import chosen_cells
 from ridgeline.cli.typed import run_app
 from ridgeline.core.cell import Cell
 from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.point import Source
-from ridgeline.recipes.registry import Recipe
-from ridgeline.recipes.settings import RecipeSettings
 from ridgeline.spec.settings import load_settings
-from ridgeline.sweep.deploy import Deploy, Engine
-from ridgeline.sweep.overrides import recipes_with
+from ridgeline.sweep.deploy import Deploy
 from ridgeline.sweep.pinned import pinned
 from ridgeline.sweep.settings import SweepSettings
 from ridgeline.sweep.workload import Workload
@@ -39,9 +36,6 @@ if TYPE_CHECKING:
     Cluster = Callable[[Planned], dict[str, str]]
 
 app = typer.Typer(add_completion=False)
-
-# What an emulated sweep does when not told otherwise: an hour would prove nothing more, and nobody waits for it.
-EMULATED_DURATION_S, EMULATED_SPEED, EMULATED_WARMUP = 150, 16.0, 1
 
 
 def run(argv: list[str]) -> int:
@@ -113,12 +107,13 @@ def sweep(
     if adaptive and executor != "local":
         hint = "run it with `--executor local` inside an allocation: its next cell depends on the last one"
         raise InputError([Problem("does not go with --executor slurm", key="--adaptive", hint=hint)])
-    kind = _engine(engine)
-    emulated = kind == "emulated" or all(cell.benchmark.framework == "emulated" for cell in chosen)
-    settings = SweepSettings(
-        duration_s=duration or (EMULATED_DURATION_S if emulated else 3600),
-        speed=speed or (EMULATED_SPEED if emulated else 1.0),
-        warmup_per_lane=warmup if warmup is not None else (EMULATED_WARMUP if emulated else 10),
+    kind = options.engine_of(engine)
+    emulated = options.emulates(kind, chosen)
+    settings = options.sweep_settings(
+        emulated,
+        duration=duration,
+        speed=speed,
+        warmup=warmup,
         requests_per_lane=requests,
         seed=seed,
         prompts=prompts,
@@ -126,8 +121,7 @@ def sweep(
         max_sessions=sessions,
     )
     workload = Workload(settings, trace or (_shipped_trace() if emulated or dry_run else None))
-    recipe_settings = RecipeSettings(speed=settings.speed, endpoint=_endpoint(prompts))
-    deploy = Deploy(kind, recipe_settings, (*_started(shell, command, env or []), *recipes_with(user)))
+    deploy = Deploy(kind, options.recipe_settings(settings), options.recipes(shell, command, env, user))
     job = Job(chosen, settings, workload, deploy, fail_fast)
     if eval_task is not None:
         from ridgeline.cli.sweep_extras import evaluation
@@ -160,42 +154,6 @@ def _refined(cells: Sequence[Cell]) -> Sequence[Cell]:
     from ridgeline.sweep.adaptive import refined
 
     return refined(cells)
-
-
-def _started(shell: Path | None, command: str | None, env: list[str]) -> tuple[Recipe, ...]:
-    """What the command line starts instead of every recipe."""
-    from ridgeline.cli.check_shell import environment_from
-    from ridgeline.sweep.scripts import Script
-
-    told = tuple((name, _by_name(name, value)) for name, value in environment_from(env).items())
-    if shell is not None and command is not None:
-        raise InputError([Problem("there is --shell already", key="--command", hint="give one of them")])
-    if shell is not None:
-        return (Recipe(str(shell), Script("shell", str(shell), told), framework=None, cells="*"),)
-    if command is not None:
-        return (Recipe("command", Script("command", command, told), framework=None, cells="*"),)
-    if told:
-        raise InputError([Problem("goes with --shell or --command", key="--env")])
-    return ()
-
-
-def _by_name(name: str, value: str) -> str:
-    """A secret of the command line goes into our own environment, which engines and jobs inherit, and is a name from
-    here on: no file and no run key holds it."""
-    from ridgeline.launch.secrets import masked
-
-    if masked(name, value) == value:
-        return value
-    os.environ[name] = value
-    return f"{{env:{name}}}"
-
-
-def _engine(text: str) -> Engine:
-    if text == "real":
-        return "real"
-    if text == "emulated":
-        return "emulated"
-    raise InputError([Problem(f"is `{text}`, must be real or emulated", key="--engine")])
 
 
 def _preflight(configs: list[Path], config: Path | None) -> Preflight:
@@ -245,10 +203,6 @@ def _cluster(executor: str, config: Path | None) -> Cluster | None:
         return dict(fleet.scheduler) if fleet else {}
 
     return options
-
-
-def _endpoint(prompts: str) -> str:
-    return "/v1/completions" if prompts == "token-ids" else "/v1/chat/completions"
 
 
 def _shipped_trace() -> Path:

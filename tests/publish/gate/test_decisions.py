@@ -161,11 +161,14 @@ OUTPUT = {
 }
 
 
-@settings(max_examples=120, deadline=None)
-@given(situations().filter(lambda now: decide(now, POLICY).runs))
-def test_families_of_any_sweep(now: Situation) -> None:
-    """Fast mode, evaluations, the canary and fail-fast reach exactly the jobs they are for."""
-    decision = decide(now, POLICY)
+@pytest.mark.parametrize("label", [*PRIMARY, None])
+@pytest.mark.parametrize("modifiers", [(), ("all-evals",), ("evals-only", "skip_queue"), ("agentx-fast",)])
+def test_families_of_any_sweep(label: str | None, modifiers: tuple[str, ...]) -> None:
+    """Fast mode, evaluations, the canary and fail-fast reach exactly the jobs they are for. No label: a push."""
+    decision = decide(
+        Situation(action="synchronize" if label else "push", labels=(*modifiers, *([label] if label else []))), POLICY
+    )
+    assert decision.runs
     jobs = jobs_of(OUTPUT, decision, POLICY)
     assert (jobs.canary is not None) == decision.canary
     assert {family.fail_fast for family in jobs.families} == {decision.fail_fast}

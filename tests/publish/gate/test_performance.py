@@ -83,13 +83,13 @@ def overlaid(store: str, folder: Path | None, address: str) -> tuple[list[str], 
     """(names of the runs laid over, notices) of a dashboard's answer to an address."""
     from urllib.parse import parse_qsl, urlsplit
 
-    from ridgeline.cli.serve import _overlays
+    from ridgeline.cli.shelves import overlays
     from ridgeline.publish.web.chart import settle
     from ridgeline.publish.web.data import Library
     from ridgeline.publish.web.question import decode
     from ridgeline.publish.web.stored import shelves_of
 
-    library = Library(shelves_of(store), _overlays([folder] if folder else []))
+    library = Library(shelves_of(store), overlays([folder] if folder else []))
     question, _ = decode(parse_qsl(urlsplit(address).query))
     asked = settle(library, question)
     return [name for _, name, _ in asked.overlays], [one for one in asked.notices if "lay over" in one]

@@ -89,6 +89,15 @@ def test_no_text_of_others_is_part_of_a_script(file: Path) -> None:
             assert OURS.match(expression), f"{file.name}: {expression} inside a script"
 
 
+@pytest.mark.parametrize("file", [ACTION, SETUP, *WORKFLOWS], ids=lambda file: file.name)
+def test_no_file_of_a_checkout_is_a_module(file: Path) -> None:
+    """Without -I, python takes a `json.py` of the working directory, which may be the change's, for its own."""
+    started = re.findall(
+        r"python3?\b(?!-)( -I)?", "\n".join(step.get("run", "") for step in steps(file)).replace("PYTHON", "")
+    )
+    assert all(started), file.name
+
+
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
 def test_workflows_say_what_they_may(file: Path) -> None:
     data = yaml.safe_load(file.read_text())
@@ -209,7 +218,7 @@ def test_the_setup_installs_its_own_checkout_or_what_is_told(tmp_path: Path, run
     python.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/python.txt\n')
     python.chmod(0o755)
     assert runner.run(step, tmp_path / "none", {"inputs.install": "ridgeline==1; rm -rf x"}, tmp_path).returncode == 0
-    assert (tmp_path / "python.txt").read_text() == "-m pip install --quiet ridgeline==1; rm -rf x\n"
+    assert (tmp_path / "python.txt").read_text() == "-I -m pip install --quiet ridgeline==1; rm -rf x\n"
     (tmp_path / "python.txt").unlink()
     runner.path = f"{tmp_path / 'tools'}{os.pathsep}/usr/bin{os.pathsep}/bin"
     runner.run(step, tmp_path / "none", {"inputs.install": ""}, tmp_path)

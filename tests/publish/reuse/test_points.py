@@ -125,7 +125,7 @@ def write(cell, facts, settings):
 
 
 def test_what_starts_a_cell_is_part_of_its_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A recipe of the settings, a script or a command starts another deployment: its results are others. A repeat too."""
+    """A recipe of the settings, a script or a command starts another deployment, and so gives other results."""
     config, settings, script = tmp_path / "tiny.yaml", tmp_path / "ridgeline.yaml", tmp_path / "serve.sh"
     config.write_text(CONFIG)
     (tmp_path / "ours.py").write_text(RECIPE)
@@ -144,3 +144,6 @@ def test_what_starts_a_cell_is_part_of_its_key(tmp_path: Path, capsys: pytest.Ca
     assert len({*plain.values(), *scripted.values(), *keys("--command", "vllm serve m").values()}) == 6
     again = keys("--repeats", "2")
     assert again.items() >= plain.items() and len(set(again.values())) == 4
+    settings.write_text("arms:\n- { cells: '*', share: pinned-caps }\n")
+    pinned = keys("--settings", str(settings))
+    assert pinned["c1"] != plain["c1"]  # its engine is that of c2, as in a sweep with these settings
