@@ -58,6 +58,7 @@ def predict(cell: Cell, settings: SweepSettings, workload: Workload) -> Predicti
         provenance={
             "ridgeline": __version__,
             "trace": workload.source(cell),
+            "trace_digest": workload.digest(cell),
             "settings": settings.identity(),
         },
     )

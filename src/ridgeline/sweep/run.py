@@ -196,6 +196,7 @@ class Sweep:
                 "ridgeline": __version__,
                 "recipe": item.deployment.recipe,
                 "trace": self.workload.source(item.cell),
+                "trace_digest": self.workload.digest(item.cell),
                 "settings": self.settings.identity(),
                 "repeat": item.repeat,
                 "gpus_by_role": occupied(item.cell),

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.integration  # takes seconds of processor time
 def tables(tmp_path_factory: pytest.TempPathFactory) -> sql.Tables:
     path = tmp_path_factory.mktemp("runs")
     sample.folder(path, "it's mine")
-    return sql.tables(Library([FolderShelf([path])]).holding("local"))
+    return sql.Tables(Library([FolderShelf([path])]).holding("local"))
 
 
 def test_runs_points_measures_and_requests_can_be_asked(tables: sql.Tables) -> None:

@@ -213,9 +213,18 @@ def _provenance(point: Point) -> list[list[str]]:
         ("attempt", point.attempt),
         ("run key", point.run_key),
         ("cell fingerprint", point.cell_fingerprint),
-        *point.provenance.items(),
+        *provenance(point).items(),
     ]
-    return [[heading(name), plain(value)] for name, value in rows]
+    return [[heading(name), plain(value)] for name, value in rows if value is not None]
+
+
+def provenance(point: Point) -> dict[str, Any]:
+    """Where a point came from. Of the trace its name: its digest stands beside, and where it lay on somebody's disk
+    helps nobody."""
+    found = dict(point.provenance)
+    if isinstance(trace := found.get("trace"), str):
+        found["trace"] = trace.rstrip("/").rsplit("/", 1)[-1]
+    return found
 
 
 def _launch(deployment: Deployment | None) -> list[dict[str, Any]]:

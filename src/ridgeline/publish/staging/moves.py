@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+from sqlalchemy import select
+
 from ridgeline.core.cell import canonical, digest
 from ridgeline.core.errors import AnswerIsNo, EnvironmentFailed
 from ridgeline.core.point import Point, Source, Validity
 from ridgeline.results.store import Store
+from ridgeline.results.store import tables as t
 from ridgeline.results.store.channels import LOCAL, PUBLISHED, STAGING, WITHDRAWN
 
 _MARK = re.compile(r"\[(\d+) points?, sha256 ([0-9a-f]{64})\]\Z")
@@ -116,11 +119,21 @@ def verify(store: Store, run: str) -> bool:
 
 def receipts(store: Store, run: str) -> list[Receipt]:
     """Every receipt of a run, oldest first."""
-    name = held(store, run).name
-    found: list[Receipt] = []
-    for row in store.receipts(run):
-        before = found[-1].channel if found else "none"
-        found.append(_receipt(row, name, before, done=True))
+    id = store.run_id(run)
+    return [one for one in history(store) if one.run == id]
+
+
+def history(store: Store) -> list[Receipt]:
+    """Every receipt of every run, oldest first: who moved what where. Withdrawn runs are among them."""
+    r, runs = t.receipts.c, t.runs.c
+    query = select(runs.id.label("run"), runs.name, r.channel, r.at, r.who, r.note)
+    where: dict[str, str] = {}
+    found = []
+    with store.database.reading() as connection:
+        for row in connection.execute(query.join_from(t.receipts, t.runs, runs.no == r.run).order_by(r.no)).mappings():
+            before = where.get(row["run"], "none")
+            where[row["run"]] = row["channel"]
+            found.append(_receipt(dict(row), row["name"] or row["run"], before, done=True))
     return found
 
 

@@ -66,6 +66,12 @@ def answer(request: Request, tag: str, make: Callable[[], bytes], *, kind: str =
     return Response(make(), media_type=kind, headers=headers)
 
 
+def told(request: Request, data: Any) -> Response:
+    """An answer that is quickly made, with a validator of its content."""
+    body = encode(data)
+    return answer(request, etag(hashlib.sha256(body).hexdigest()), lambda: body)
+
+
 def encode(data: Any) -> bytes:
     """JSON bytes. What is no finite number becomes null."""
     return msgspec.json.encode(data)

@@ -6,11 +6,11 @@ order of changes are the comparison's own; membership is the frontier function's
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ridgeline.core.point import Point, Source
+from ridgeline.core.point import Source
 from ridgeline.publish.charts import axes, slots
 from ridgeline.publish.charts.data import subject_of
 from ridgeline.publish.web.data import Holding, Library, Run
@@ -40,15 +40,11 @@ def pick(
     if new is None and runs:
         new = (holding, next((run for run in runs if old is None or run.id != old[1].id), runs[0]))
     if old is None and new is not None:
-        mine = _cells(new[0].points(new[1].id))
+        mine = new[0].cells(new[1].id)
         others = [run for run in runs if run.id != new[1].id][:50]
-        shared = next((run for run in others if mine & _cells(holding.points(run.id))), None)
+        shared = next((run for run in others if mine & holding.cells(run.id)), None)
         old = (holding, shared or others[0]) if others else None
     return old, new, notices
-
-
-def _cells(points: Sequence[Point]) -> set[tuple[str, int, str]]:
-    return {(point.line, point.concurrency, str(point.source)) for point in points}
 
 
 def side(picked: Picked) -> Side:

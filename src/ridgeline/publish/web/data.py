@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from ridgeline.core.deployment import Deployment
 from ridgeline.core.point import Point
 from ridgeline.publish.charts import slots
+from ridgeline.publish.staging.moves import Receipt
 from ridgeline.results.frontier import Exclusion
 from ridgeline.results.runfolder import Failure, RunHeader
 
 Channel = Literal["published", "staging", "local"]
 CHANNELS: tuple[Channel, ...] = ("published", "staging", "local")
+_T = TypeVar("_T")
 Subject = tuple[str, str]  # model and workload: what one chart is about
 
 
@@ -73,6 +75,18 @@ class Files:
     logs: Mapping[str, Path] = field(default_factory=dict)
 
 
+class Hit(NamedTuple):
+    """A point that was searched for: the run it belongs to, and its address."""
+
+    run: str
+    address: str
+
+
+def search_text(run: str, point_name: str, series: str, validity: str, model: object) -> str:
+    """What search looks for words in."""
+    return f"{point_name} {series} {validity} {run} {model or ''}".lower()
+
+
 class Shelf(Protocol):
     """Where results lie. Points come with their addresses as ids."""
 
@@ -94,6 +108,9 @@ class Shelf(Protocol):
     def points(self, run: str) -> tuple[Point, ...]:
         """Every point of a run, whole."""
 
+    def cells(self, run: str) -> frozenset[tuple[str, int, str]]:
+        """Line, concurrency and source of every point of a run: what two runs may have in common."""
+
     def failures(self, run: str) -> tuple[Failure | Exclusion, ...]:
         """What gave no point, and why."""
 
@@ -102,6 +119,22 @@ class Shelf(Protocol):
 
     def files(self, address: str) -> Files:
         """What is stored beside a point; nothing for an unknown address."""
+
+    def search(self, words: Sequence[str], run: str | None = None) -> Sequence[Hit]:
+        """Points of one run or of all whose words (see `search_text`) hold each of `words`, in lower case."""
+
+    def some(self, addresses: Sequence[str]) -> Sequence[Point]:
+        """The points of these addresses in their order; they may hold only the measures that charts use."""
+
+    def each(self, *, measures: bool) -> Iterator[tuple[str, Point]]:
+        """Every point with its run's id, with all `measures` or without any, one at a time: a shelf may hold more than
+        fits in memory."""
+
+    def request_files(self, most: int) -> Sequence[tuple[str, Path]]:
+        """Address and file of requests, of the first `most` points that have them."""
+
+    def receipts(self) -> Sequence[Receipt]:
+        """What came into the channel and what left it, oldest first; nothing where runs are not moved."""
 
     def changelog(self) -> Sequence[Mapping[str, Any]]:
         """Why runs were made, newest first: run, date, description, config_keys, link."""
@@ -117,6 +150,14 @@ class Holding:
     channel: Channel
     version: str
     shelves: tuple[Shelf, ...] = field(repr=False)
+    kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # what pages worked out from it
+
+    def keep(self, name: str, make: Callable[[], _T]) -> _T:
+        """What was worked out from this version, once. Two threads may work it out twice; both are right."""
+        if name not in self.kept:
+            self.kept[name] = make()
+        found: _T = self.kept[name]
+        return found
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
@@ -155,9 +196,34 @@ class Holding:
         shelf = self._shelf(run)
         return shelf.points(run) if shelf else ()
 
+    def cells(self, run: str) -> frozenset[tuple[str, int, str]]:
+        shelf = self._shelf(run)
+        return shelf.cells(run) if shelf else frozenset()
+
     def failures(self, run: str) -> tuple[Failure | Exclusion, ...]:
         shelf = self._shelf(run)
         return shelf.failures(run) if shelf else ()
+
+    def search(self, words: str, start: int, count: int, run: str | None = None) -> tuple[int, list[tuple[Run, Point]]]:
+        """How many points hold all words in their name, series, source, validity, model or run, and `count` of them
+        from `start` on, newest run first; the points may hold only the measures that charts use."""
+        wanted = words.lower().split()
+        found = [(hit, shelf) for shelf in self.shelves for hit in shelf.search(wanted, run)]
+        if len(self.shelves) > 1:
+            rank = {one.id: at for at, one in enumerate(self.runs)}
+            found.sort(key=lambda one: rank[one[0].run])
+        here = found[start : start + count]
+        points: dict[str, Point] = {}
+        for shelf in self.shelves:
+            mine = [hit.address for hit, of in here if of is shelf]
+            points |= zip(mine, shelf.some(mine), strict=True)
+        return len(found), [(self.by_id[hit.run], points[hit.address]) for hit, _ in here]
+
+    @cached_property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """What came into this channel and what left it, newest first."""
+        found = [one for shelf in self.shelves for one in shelf.receipts()]
+        return tuple(sorted(found, key=lambda one: one.at, reverse=True))
 
     @cached_property
     def changelog(self) -> tuple[Mapping[str, Any], ...]:

@@ -19,11 +19,15 @@ PAIRS = 6
 
 def recent(holding: Holding) -> list[dict[str, Any]]:
     """Each of the newest runs against the newest older one that shares a cell with it."""
+    return holding.keep("recent", lambda: _recent(holding))
+
+
+def _recent(holding: Holding) -> list[dict[str, Any]]:
     runs = [run for run in holding.runs if run.n and run.live is None][: PAIRS * 3]
     rows: list[dict[str, Any]] = []
     for at, run in enumerate(runs):
-        mine = comparison._cells(holding.points(run.id))
-        before = next((old for old in runs[at + 1 :] if mine & comparison._cells(holding.points(old.id))), None)
+        mine = holding.cells(run.id)
+        before = next((old for old in runs[at + 1 :] if mine & holding.cells(old.id)), None)
         if before is None or len(rows) == PAIRS:
             continue
         rows.append(_judged(holding, before, run))
@@ -46,8 +50,12 @@ def _judged(holding: Holding, before: Run, run: Run) -> dict[str, Any]:
         "verdict": str(found.overall.verdict),
         "reason": found.overall.reason,
         "points": len(found.points),
-        "changes": [f"{change.name}: {change.before} → {change.after}" for change in found.changes[:3]],
+        "changes": [f"{change.name}: {_told(change.before)} → {_told(change.after)}" for change in found.changes[:3]],
     }
+
+
+def _told(value: object) -> str:
+    return "not told" if value is None else str(value)
 
 
 def gates(files: Mapping[str, Path]) -> list[dict[str, Any]]:
@@ -76,11 +84,21 @@ def _gate(name: str, data: Mapping[str, Any]) -> dict[str, Any]:
         "why": data["decision"]["why"],
         "cells": len(data["will_run"]["cells"]),
         "hours": data["will_run"]["gpu_hours"],
-        "blocking": [str(one.get("message", "")) for one in blocking],
-        "remarks": len(data["remarks"]),
+        "blocking": [_remark(one) for one in blocking],
+        "remarks": [_remark(one) for one in data["remarks"] if one.get("severity") != "blocking"],
+        "not_proven": [_remark(one) for one in data.get("not_proven") or ()],
+        "unlooked": {str(part): str(why) for part, why in (data.get("not_looked_at") or {}).items()},
+        "signed": str((data.get("sign_off") or {}).get("verdict") or "").lower(),
         "verdict": performance.get("verdict"),
         "sentence": performance.get("sentence", ""),
     }
+
+
+def _remark(one: Mapping[str, Any]) -> str:
+    """`file:line: message` of a remark, with its rule."""
+    where = one.get("where") or {}
+    place = ":".join(str(where[part]) for part in ("file", "line") if where.get(part))
+    return f"{place + ': ' if place else ''}{one.get('message', '')} ({one.get('rule', 'no rule')})"
 
 
 def changelog(holding: Holding, files: Mapping[str, Path]) -> tuple[list[dict[str, Any]], list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -28,9 +28,13 @@ def page(
     channel: Channel | None = None,
     script: str = "page_plain.js",
     status: int = 200,
+    keys: Collection[str] | None = None,
+    notices: Sequence[str] = (),
     **values: Any,
 ) -> Response:
-    """A page of the table in pages.py. `crumbs`: (text, link) behind the page's own; an empty link is where we are."""
+    """A page of the table in pages.py. `crumbs`: (text, link) behind the page's own; an empty link is where we are.
+    `keys`: what the address may hold, where it is not what the table says; a script may know more of them. What else
+    the address holds becomes a notice."""
     here = BY_KEY[key]
     now = channel or channel_of(request)
     library = context_of(request).library
@@ -49,7 +53,7 @@ def page(
             early=static.url("early.js"),
             script=static.url(script),
             body_class=values.pop("body_class", ""),
-            notices=values.pop("notices", ()),
+            notices=[*unknown(request, here.keys if keys is None else keys), *notices],
             **values,
         )
     )
@@ -57,11 +61,25 @@ def page(
     return Response(text, status_code=status, media_type="text/html", headers=headers)
 
 
+def unknown(request: Request, keys: Collection[str]) -> list[str]:
+    """A sentence for each thing of the address that no page of this kind has, and for a channel that is none."""
+    said = [
+        f"“{name}” is not a setting of this page"
+        for name in dict.fromkeys(request.query_params)
+        if name not in keys and name != "channel"
+    ]
+    channel = request.query_params.get("channel")
+    if "channel" not in keys and channel is not None and channel not in context_of(request).library.channels():
+        said.append(f"there is no “{channel}” channel here")
+    return said
+
+
 def problem(request: Request, status: int, said: str) -> Response:
     """A page in the usual frame that says what is wrong and where to go on."""
     message, _, hint = said.partition("\n\nhint: ")
     title = {404: "Not here", 400: "Not understood", 401: "Sign in first", 403: "Not allowed"}.get(status, "It failed")
-    return page(request, "problem.html", "frontier", title=title, status=status, said=message, hint=hint, code=status)
+    values: dict[str, Any] = {"said": message, "hint": hint, "code": status}
+    return page(request, "problem.html", "frontier", title=title, status=status, keys=request.query_params, **values)
 
 
 def _crumbs(here: Page, more: Crumbs, keep: str) -> list[tuple[str, str]]:

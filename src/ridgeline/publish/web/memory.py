@@ -7,15 +7,18 @@ so a point's address names the run as well.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from ridgeline.core.point import Point
 from ridgeline.publish.charts import slots
 from ridgeline.publish.charts.data import said, subject_of
-from ridgeline.publish.web.data import Channel, Chart, Files, Now, Run, Subject
+from ridgeline.publish.staging.moves import Receipt
+from ridgeline.publish.web.data import Channel, Chart, Files, Hit, Now, Run, Subject, search_text
 from ridgeline.results.frontier import Exclusion
 from ridgeline.results.runfolder import Failure, RunHeader
 
@@ -82,6 +85,18 @@ class Snapshot:
         return {point.id: (one, point) for one in self.held for point in one.points}
 
     @cached_property
+    def texts(self) -> tuple[tuple[str, Hit], ...]:
+        """What search looks in, and what it finds."""
+        return tuple(
+            (
+                search_text(one.run.name, point.name, point.series, point.validity, point.facts.get("model")),
+                Hit(one.run.id, point.id),
+            )
+            for one in self.held
+            for point in one.points
+        )
+
+    @cached_property
     def latest(self) -> Mapping[Subject, tuple[Point, ...]]:
         """Runs are never stitched: the newest run that measured a line (of one source) gives all of that line. A run
         that still goes on gives only the lines that no finished one has, so that no line is half a line."""
@@ -141,6 +156,9 @@ class MemoryShelf:
         found = self.snapshot().by_id.get(run)
         return found.points if found else ()
 
+    def cells(self, run: str) -> frozenset[tuple[str, int, str]]:
+        return frozenset((point.line, point.concurrency, str(point.source)) for point in self.points(run))
+
     def failures(self, run: str) -> tuple[Failure | Exclusion, ...]:
         found = self.snapshot().by_id.get(run)
         return found.failures if found else ()
@@ -156,6 +174,25 @@ class MemoryShelf:
     def files_of(self, held: Held, point: Point) -> Files:
         """What is stored beside a point of this shelf."""
         return Files()
+
+    def search(self, words: Sequence[str], run: str | None = None) -> Sequence[Hit]:
+        return [
+            hit for text, hit in self.snapshot().texts if run in (None, hit.run) and all(word in text for word in words)
+        ]
+
+    def some(self, addresses: Sequence[str]) -> Sequence[Point]:
+        known = self.snapshot().by_address
+        return [known[address][1] for address in addresses]
+
+    def each(self, *, measures: bool) -> Iterator[tuple[str, Point]]:
+        return ((one.run.id, point) for one in self.snapshot().held for point in one.points)
+
+    def request_files(self, most: int) -> Sequence[tuple[str, Path]]:
+        found = ((point.id, self.files_of(one, point).records) for one in self.snapshot().held for point in one.points)
+        return list(islice(((address, file) for address, file in found if file is not None), most))
+
+    def receipts(self) -> Sequence[Receipt]:
+        return ()
 
     def changelog(self) -> Sequence[Mapping[str, Any]]:
         return [{"run": one.run.id, **entry} for one in self.snapshot().held for entry in one.changelog]

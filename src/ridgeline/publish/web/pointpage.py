@@ -12,7 +12,7 @@ from ridgeline.core.point import Measure, Point
 from ridgeline.publish.charts import axes
 from ridgeline.publish.charts.data import about, again
 from ridgeline.publish.report.picture import number
-from ridgeline.publish.web.data import Files, Found, Holding, Run
+from ridgeline.publish.web.data import Files, Found, Run
 
 LOG_LINES = 400
 LOG_HITS = 50
@@ -26,18 +26,6 @@ _FIGURES = (
     ("kv_usage.mean", "KV use, mean", ("kv_usage.peak",)),
     ("duration", "Window", ()),
 )
-
-
-def search(holding: Holding, words: str) -> list[tuple[Run, Point]]:
-    """Points of every run whose name, series, source, validity or run holds all words, newest run first."""
-    wanted = [word.lower() for word in words.split()]
-    found = []
-    for run in holding.runs:
-        for point in holding.points(run.id):
-            text = f"{point.name} {point.series} {point.validity} {run.name} {point.facts.get('model', '')}".lower()
-            if all(word in text for word in wanted):
-                found.append((run, point))
-    return found
 
 
 def listed(run: Run, point: Point) -> dict[str, Any]:

@@ -1,28 +1,31 @@
 """SQL over what is shown, read-only by construction.
 
-In: one statement. Out: rows, or DuckDB's words for what is wrong with it. The database is in memory and holds copies:
+In: one statement. Out: rows, or DuckDB's words for what is wrong with it. The database is in memory and sees copies:
 `runs`, `points`, `measures` of the asked channel, and views over the Parquet files of requests. It can open those files
 and nothing else, cannot be configured, and runs one SELECT at a time with bounds on time, rows and memory. Nothing that
-a statement does can reach the store.
+a statement does can reach the store. A copy is made when a statement first names its table, and kept for its version.
 """
 
 from __future__ import annotations
 
 import datetime
 import decimal
+import re
 import threading
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
-from ridgeline.core.point import Point
-from ridgeline.publish.web.data import Holding, Run
+from ridgeline.core.point import Measure, Point
+from ridgeline.publish.web.data import Holding
 
 SECONDS = 5.0
 ROWS = 2000
@@ -62,20 +65,26 @@ class Answer(NamedTuple):
     seconds: float
 
 
-@dataclass(frozen=True)
 class Tables:
-    """What a statement may ask, as Arrow tables, and the request files it may open."""
+    """What a statement may ask, as Arrow tables, and the request files it may open. Threads may share it."""
 
-    runs: pa.Table
-    points: pa.Table
-    measures: pa.Table
-    requests: tuple[tuple[str, Path], ...]  # point's address, file
+    def __init__(self, holding: Holding) -> None:
+        self._holding = holding
+        self._kept: dict[str, pa.Table] = {}
+        self._lock = threading.Lock()
 
+    def table(self, name: str) -> pa.Table:
+        """One of `runs`, `points` and `measures`."""
+        with self._lock:
+            if name not in self._kept:
+                self._kept[name] = _MADE[name](self._holding)
+            return self._kept[name]
 
-def tables(holding: Holding) -> Tables:
-    """Copies of a channel's runs, points and measures."""
-    points: list[tuple[Run, Point]] = [(run, point) for run in holding.runs for point in holding.points(run.id)]
-    return Tables(_runs(holding), _points(points), _measures(points), _requests(holding, points))
+    @cached_property
+    def requests(self) -> tuple[tuple[str, Path], ...]:
+        """A point's address and its file, of the first FILES points that stored their requests."""
+        shelves = self._holding.shelves
+        return tuple(islice((one for shelf in shelves for one in shelf.request_files(FILES)), FILES))
 
 
 def ask(tables: Tables, sql: str, *, seconds: float = SECONDS, rows: int = ROWS) -> Answer:
@@ -93,9 +102,14 @@ def ask(tables: Tables, sql: str, *, seconds: float = SECONDS, rows: int = ROWS)
 def _ask(tables: Tables, sql: str, seconds: float, rows: int) -> Answer:
     began = time.monotonic()
     with duckdb.connect(":memory:", config={"threads": 1, "memory_limit": MEMORY}) as connection:
-        _fill(connection, tables)
         _only_select(connection, sql)
-        _lock(connection, [file for _, file in tables.requests])
+        named = {name for name in SCHEMA if re.search(rf"\b{name}\b", sql, re.IGNORECASE)}
+        files = tables.requests if "requests" in named else ()
+        for name in _MADE:
+            if name in named:
+                _see_table(connection, name, tables.table(name))
+        _see(connection, files)
+        _lock(connection, [file for _, file in files])
         late = threading.Event()
 
         def stop() -> None:
@@ -119,22 +133,25 @@ def _ask(tables: Tables, sql: str, seconds: float, rows: int) -> Answer:
     return Answer(columns, types, plain, len(found) > rows, time.monotonic() - began)
 
 
-def _fill(connection: duckdb.DuckDBPyConnection, tables: Tables) -> None:
-    for name in ("runs", "points", "measures"):
-        connection.register(f"_{name}", getattr(tables, name))
-        connection.execute(f"CREATE TABLE {name} AS SELECT * FROM _{name}")
-        connection.unregister(f"_{name}")
-    connection.register(
-        "_files", pa.table({"file": [str(f) for _, f in tables.requests], "point": [p for p, _ in tables.requests]})
-    )
+def _see_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
+    """A view over a copy, in which words are words and not an enumeration of all that were seen."""
+    connection.register(f"_{name}", table)
+    words = [f"{one.name}::VARCHAR AS {one.name}" if one.type == _WORD else one.name for one in table.schema]
+    connection.execute(f"CREATE VIEW {name} AS SELECT {', '.join(words)} FROM _{name}")
+
+
+def _see(connection: duckdb.DuckDBPyConnection, files: Sequence[tuple[str, Path]]) -> None:
+    """A view over request files, each row with its point."""
+    if not files:
+        return
+    connection.register("_files", pa.table({"file": [str(f) for _, f in files], "point": [p for p, _ in files]}))
     connection.execute("CREATE TABLE _request_files AS SELECT * FROM _files")
     connection.unregister("_files")
-    if tables.requests:
-        listed = ", ".join(_quoted(str(file)) for _, file in tables.requests)
-        connection.execute(
-            "CREATE VIEW requests AS SELECT f.point, r.* EXCLUDE (filename) FROM read_parquet("
-            f"[{listed}], filename = true, union_by_name = true) r JOIN _request_files f ON f.file = r.filename"
-        )
+    listed = ", ".join(_quoted(str(file)) for _, file in files)
+    connection.execute(
+        "CREATE VIEW requests AS SELECT f.point, r.* EXCLUDE (filename) FROM read_parquet("
+        f"[{listed}], filename = true, union_by_name = true) r JOIN _request_files f ON f.file = r.filename"
+    )
 
 
 def _only_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
@@ -185,46 +202,65 @@ def _runs(holding: Holding) -> pa.Table:
     return _table(names, kinds, rows)
 
 
-def _points(points: Iterable[tuple[Run, Point]]) -> pa.Table:
-    facts = ("model", "scenario_name", "hardware", "framework", "precision", "arm")
-    rows = [
-        (
-            point.id, run.id, point.name, point.line, point.series,
-            *(None if (value := point.facts.get(fact)) is None else str(value) for fact in facts),
-            str(point.source), str(point.validity), point.concurrency, point.gpus, point.measured_at,
-            "; ".join(point.reasons),
-        )
-        for run, point in points
-    ]  # fmt: skip
-    names = (
-        "id", "run", "name", "line", "series", "model", "scenario", "hardware", "framework", "precision", "arm",
-        "source", "validity", "concurrency", "gpus", "measured_at", "reasons",
+_FACTS = ("model", "scenario_name", "hardware", "framework", "precision", "arm")
+_POINT = (
+    "id", "run", "name", "line", "series", "model", "scenario", "hardware", "framework", "precision", "arm", "source",
+    "validity", "concurrency", "gpus", "measured_at", "reasons",
+)  # fmt: skip
+_POINT_KINDS = (*[pa.string()] * 13, pa.int64(), pa.int64(), pa.string(), pa.string())
+_WORD = pa.dictionary(pa.int32(), pa.string())  # names, units and reasons repeat a million times
+_MEASURE = {"point": _WORD, "measure": _WORD, "value": pa.float64(), "unit": _WORD, "n": pa.int64(), "reason": _WORD}
+_PART = 5_000  # points that are turned into columns at once
+
+
+def _points(holding: Holding) -> pa.Table:
+    rows = [_point(run, point) for shelf in holding.shelves for run, point in shelf.each(measures=False)]
+    return _table(_POINT, _POINT_KINDS, rows)
+
+
+def _measures(holding: Holding) -> pa.Table:
+    """Made part by part, so that only columns are ever held whole."""
+    every = (point for shelf in holding.shelves for _, point in shelf.each(measures=True))
+    parts = [pa.schema(_MEASURE).empty_table()]
+    while part := list(islice(every, _PART)):
+        parts.append(_columns(part))
+    return pa.concat_tables(parts).unify_dictionaries()
+
+
+def _columns(points: Sequence[Point]) -> pa.Table:
+    """Columns, not rows: a tuple for each of a hundred measures of each point would take most of the time."""
+    names: list[str] = []
+    measures: list[Measure] = []
+    for point in points:
+        names += point.measures
+        measures += point.measures.values()
+    counts = [len(point.measures) for point in points]
+    at = pa.array(np.repeat(np.arange(len(points), dtype=np.int32), counts))
+    return pa.table(
+        {
+            "point": pa.DictionaryArray.from_arrays(at, pa.array([point.id for point in points], pa.string())),
+            "measure": pa.array(names, pa.string()).dictionary_encode(),
+            "value": pa.array([one.value for one in measures], pa.float64()),
+            "unit": pa.array([one.unit for one in measures], pa.string()).dictionary_encode(),
+            "n": pa.array([one.n for one in measures], pa.int64()),
+            "reason": pa.array([one.reason for one in measures], pa.string()).dictionary_encode(),
+        }
+    )
+
+
+def _point(run: str, point: Point) -> tuple[Any, ...]:
+    return (
+        point.id, run, point.name, point.line, point.series,
+        *(None if (value := point.facts.get(fact)) is None else str(value) for fact in _FACTS),
+        str(point.source), str(point.validity), point.concurrency, point.gpus, point.measured_at,
+        "; ".join(point.reasons),
     )  # fmt: skip
-    kinds = (*[pa.string()] * 13, pa.int64(), pa.int64(), pa.string(), pa.string())
-    return _table(names, kinds, rows)
-
-
-def _measures(points: Iterable[tuple[Run, Point]]) -> pa.Table:
-    rows = [
-        (point.id, name, measure.value, measure.unit, measure.n, measure.reason)
-        for _, point in points
-        for name, measure in point.measures.items()
-    ]
-    kinds = (pa.string(), pa.string(), pa.float64(), pa.string(), pa.int64(), pa.string())
-    return _table(("point", "measure", "value", "unit", "n", "reason"), kinds, rows)
-
-
-def _requests(holding: Holding, points: Iterable[tuple[Run, Point]]) -> tuple[tuple[str, Path], ...]:
-    found: list[tuple[str, Path]] = []
-    for _, point in points:
-        for shelf in holding.shelves:
-            file = shelf.files(point.id).records
-            if file is not None and len(found) < FILES:
-                found.append((point.id, file))
-    return tuple(found)
 
 
 def _table(names: Sequence[str], kinds: Sequence[pa.DataType], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     arrays = [pa.array(column, type=kind) for column, kind in zip(columns, kinds, strict=True)]
     return pa.Table.from_arrays(arrays, names=list(names))
+
+
+_MADE = {"runs": _runs, "points": _points, "measures": _measures}

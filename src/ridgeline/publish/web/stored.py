@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -21,12 +22,15 @@ from ridgeline.core.errors import InputError
 from ridgeline.core.point import Caution, Measure, Point, Source, Validity
 from ridgeline.publish.charts import axes, slots
 from ridgeline.publish.charts.data import said, subject_of
-from ridgeline.publish.web.data import CHANNELS, Channel, Chart, Files, Run, Subject
+from ridgeline.publish.staging import moves
+from ridgeline.publish.staging.moves import Receipt
+from ridgeline.publish.web.data import CHANNELS, Channel, Chart, Files, Hit, Run, Subject, search_text
 from ridgeline.results.frontier import Exclusion
 from ridgeline.results.runfolder import Failure, RunHeader
 from ridgeline.results.store import Store
 from ridgeline.results.store import tables as t
 
+_BATCH = 500  # ids in one question
 KEPT = 64  # charts and runs in memory for a channel
 _T = TypeVar("_T")
 
@@ -53,6 +57,24 @@ class _Body(msgspec.Struct):
 
 _FIELDS = _Body.__struct_fields__
 _BARE = msgspec.json.Decoder(_Body)
+
+
+class _Told(msgspec.Struct, gc=False):
+    """A measure as it was stored: valid, so it is not looked at again (a point may have two hundred)."""
+
+    value: float | None
+    unit: str
+    n: int | None = None
+    reason: str | None = None
+
+
+class _Whole(_Body):
+    """A stored point with every measure."""
+
+    measures: dict[str, _Told] = {}
+
+
+_WHOLE = msgspec.json.Decoder(_Whole)
 
 
 @cache
@@ -108,6 +130,15 @@ class StoreShelf:
     def points(self, run: str) -> tuple[Point, ...]:
         return self._keep(("points", run), lambda: self.store.points(run=run) if run in self._ids() else ())
 
+    def cells(self, run: str) -> frozenset[tuple[str, int, str]]:
+        return self._keep(("cells", run), lambda: self._cells(run))
+
+    def _cells(self, run: str) -> frozenset[tuple[str, int, str]]:
+        p, r = t.points.c, t.runs.c
+        query = select(p.line, p.concurrency, p.source).join_from(t.points, t.runs, r.no == p.run).where(r.id == run)
+        with self.store.database.reading() as connection:
+            return frozenset((line, count, source) for line, count, source in connection.execute(query.distinct()))
+
     def failures(self, run: str) -> tuple[Failure | Exclusion, ...]:
         if run not in self._ids():
             return ()
@@ -137,6 +168,47 @@ class StoreShelf:
             samples=self.store.request_file(address, "samples"),
             documents=documents,
         )
+
+    def search(self, words: Sequence[str], run: str | None = None) -> Sequence[Hit]:
+        texts = self._keep(("texts",), self._texts)
+        return [hit for text, hit, _ in texts if run in (None, hit.run) and all(word in text for word in words)]
+
+    def some(self, addresses: Sequence[str]) -> Sequence[Point]:
+        p, wanted = t.current_points.c, axes.drawable()
+        found: dict[str, Point] = {}
+        with self.store.database.reading() as connection:
+            for at in range(0, len(addresses), _BATCH):
+                query = select(p.id, p.body).where(p.id.in_(addresses[at : at + _BATCH]))
+                found |= {id: slim(body, id, wanted) for id, body in connection.execute(query)}
+        return [found[address] for address in addresses]
+
+    def each(self, *, measures: bool) -> Iterator[tuple[str, Point]]:
+        decoder: msgspec.json.Decoder[Any] = _WHOLE if measures else _BARE
+        found = self._keep(("texts",), self._texts)
+        for at in range(0, len(found), _BATCH):
+            part = found[at : at + _BATCH]
+            bodies = self._bodies([no for _, _, no in part])
+            for _, hit, no in part:
+                read = decoder.decode(bodies[no][1])
+                told = read.measures if measures else {}
+                yield hit.run, Point(id=hit.address, measures=told, **{name: getattr(read, name) for name in _FIELDS})
+
+    def request_files(self, most: int) -> Sequence[tuple[str, Path]]:
+        p, c, f = t.current_points.c, t.run_channels.c, t.files.c
+        query = (
+            select(p.id, f.path)
+            .join_from(t.files, t.current_points, p.no == f.point)
+            .join(t.run_channels, c.run == p.run)
+            .where(c.channel == self.channel, f.kind == "records")
+            .order_by(p.no.desc())
+            .limit(most)
+        )
+        with self.store.database.reading() as connection:
+            return [(id, self.store.files.path(path)) for id, path in connection.execute(query)]
+
+    def receipts(self) -> Sequence[Receipt]:
+        found = self._keep(("receipts",), lambda: moves.history(self.store))
+        return [one for one in found if self.channel in (one.channel, one.before)]
 
     def changelog(self) -> Sequence[Mapping[str, Any]]:
         ids = self._ids()
@@ -200,13 +272,33 @@ class StoreShelf:
         points = [slim(body, id, wanted) for id, body in bodies.values()]
         return tuple(sorted(points, key=lambda point: (point.line, point.concurrency, point.id)))
 
+    def _texts(self) -> tuple[tuple[str, Hit, int], ...]:
+        """What search looks in, what it finds, and the number of that: read once for a version, newest run first."""
+        p, c = t.current_points.c, t.run_channels.c
+        query = (
+            select(p.run, p.no, p.id, p.name, p.series, p.validity, p.model)
+            .join_from(t.current_points, t.run_channels, c.run == p.run)
+            .where(c.channel == self.channel)
+            .order_by(p.no)
+        )
+        with self.store.database.reading() as connection:
+            number = dict(map(tuple, connection.execute(select(t.runs.c.no, t.runs.c.id))))
+            rows = connection.execute(query).all()
+        runs = {id: (at, run.name) for at, (id, run) in enumerate(self._by_id().items())}
+        found: list[list[tuple[str, Hit, int]]] = [[] for _ in runs]
+        for of, no, id, name, series, validity, model in rows:
+            run = number[of]
+            at, run_name = runs[run]
+            found[at].append((search_text(run_name, name, series, validity, model), Hit(run, id), no))
+        return tuple(one for listed in found for one in listed)
+
     def _bodies(self, numbers: Sequence[int]) -> dict[int, tuple[str, str]]:
         """Id and stored body of points by number."""
         found: dict[int, tuple[str, str]] = {}
         query = select(t.points.c.no, t.points.c.id, t.points.c.body)
         with self.store.database.reading() as connection:
-            for at in range(0, len(numbers), 500):
-                for no, id, body in connection.execute(query.where(t.points.c.no.in_(numbers[at : at + 500]))):
+            for at in range(0, len(numbers), _BATCH):
+                for no, id, body in connection.execute(query.where(t.points.c.no.in_(numbers[at : at + _BATCH]))):
                     found[no] = (id, body)
         return found
 

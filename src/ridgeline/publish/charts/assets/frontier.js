@@ -19,7 +19,7 @@ import { absent, badge, cautionBadge, direction, plural, shortName, sourceBadge,
 
 const unique = list => [...new Set(list)];
 const KEY = { slot: 'key', shape: 1 }; // the mark that the key below the plot explains states with
-const EVERY = 'all', ROWS = 300; // rows of the table until all are asked for
+const EVERY = 'all', LEVELS = [0.2, 0.4, 0.6, 0.8], ROWS = 300; // rows of the table until all are asked for
 /* A series that may lead, be a best or a ratio: measured, and not laid over. */
 const counts = s => s.source === 'measured' && !s.overlay;
 
@@ -119,12 +119,17 @@ function derive() {
   now.limit = measures[x]?.better ? state.limit ?? firstLimit((lines.some(line => measuredLine(line)) ? lines.filter(measuredLine) : lines).map(line => line.map(i => points[i].v[x])), measures[x].better) : null;
 }
 const measuredLine = line => counts(series[points[line[0]].s]);
-/* At first: the four measured series that give most in the middle of the field, and one more that is not measured; a
-   series without a point on these axes is no help. */
+/* At first: the four measured series that give most over the field, and one more that is not measured; a line of fewer
+   than three points comes after those that show a course, and a series without a point on these axes is no help. */
 function quiet(present, wanted, front, x, y) {
   const have = new Set(wanted.filter(p => p.state !== 'missing').map(p => p.s)), official = present.filter(s => !series[s].overlay);
-  const lines = front.lines.filter(line => have.has(points[line[0]].s)), xs = lines.flat().map(i => points[i].v[x]).sort((a, b) => a - b), middle = xs[xs.length >> 1], up = measures[x]?.better !== 'lower', sign = measures[y]?.better === 'lower' ? -1 : 1;
-  const strength = new Map(lines.map(line => [points[line[0]].s, Math.max(...line.filter(i => (up ? points[i].v[x] >= middle : points[i].v[x] <= middle)).map(i => sign * points[i].v[y]), -Infinity)]));
+  const lines = front.lines.filter(line => have.has(points[line[0]].s)), up = measures[x]?.better !== 'lower', down = measures[y]?.better === 'lower';
+  const xs = lines.flat().map(i => points[i].v[x]).sort((a, b) => a - b), strength = new Map(lines.map(line => [points[line[0]].s, line.length < 3 ? -LEVELS.length : 0]));
+  for (const level of LEVELS) { // at each, the share of the best that a series gives
+    const at = xs[Math.floor(level * (xs.length - 1))], bests = lines.map(line => { const ys = line.filter(i => (up ? points[i].v[x] >= at : points[i].v[x] <= at)).map(i => points[i].v[y]); return ys.length ? (down ? Math.min(...ys) : Math.max(...ys)) : null; });
+    const got = bests.filter(v => v > 0), top = got.length ? (down ? Math.min(...got) : Math.max(...got)) : 0;
+    lines.forEach((line, k) => { if (bests[k] > 0) { const s = points[line[0]].s; strength.set(s, strength.get(s) + (down ? top / bests[k] : bests[k] / top)); } });
+  }
   const ranked = list => list.filter(s => have.has(s)).sort((a, b) => (strength.get(b) ?? -Infinity) - (strength.get(a) ?? -Infinity) || a - b);
   const measured = ranked(official.filter(s => counts(series[s]))), others = ranked(official.filter(s => !counts(series[s])));
   now.order = [...measured, ...others, ...present.filter(s => !have.has(s) || series[s].overlay)].filter((s, i, all) => all.indexOf(s) === i);

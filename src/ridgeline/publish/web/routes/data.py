@@ -146,5 +146,5 @@ def _of(holding: Holding) -> sql.Tables:
     """Tables of a channel at its version; the last version's are let go."""
     kept = _tables.get(holding.channel)
     if kept is None or kept[0] != holding.version:
-        kept = _tables[holding.channel] = (holding.version, sql.tables(holding))
+        kept = _tables[holding.channel] = (holding.version, sql.Tables(holding))
     return kept[1]

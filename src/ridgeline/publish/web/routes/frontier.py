@@ -42,7 +42,7 @@ def get_page(request: Request) -> Response:
         script="page_frontier.js",
         question=_words(asked),
         banner=_banner(asked),
-        notices=(),  # the page says them itself: it knows the keys that are its own
+        keys=request.query_params,  # the page says itself what it does not know: it knows the keys that are its own
         overlays=[{"name": name, "n": n, "without": _without(question, id)} for id, name, n in asked.overlays],
         can_overlay=can,
         x_title=axes.describe(asked.x)["label"] if asked.x else "x",

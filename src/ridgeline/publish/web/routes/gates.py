@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ridgeline.publish.web import gatepage, html
-from ridgeline.publish.web.answers import encode
+from ridgeline.publish.web.answers import told
 from ridgeline.publish.web.context import channel_of, context_of
 
 router = APIRouter()
@@ -40,9 +40,7 @@ def get_gates(request: Request) -> Response:
     context = context_of(request)
     holding = context.library.holding(channel_of(request))
     recent = [{**row, "a": row["a"].id, "b": row["b"].id} for row in gatepage.recent(holding)]
-    return Response(
-        encode({"recent": recent, "gates": gatepage.gates(context.given.gates)}), media_type="application/json"
-    )
+    return told(request, {"recent": recent, "gates": gatepage.gates(context.given.gates)})
 
 
 @router.get("/api/v1/changelog", tags=["gates"])
@@ -50,4 +48,4 @@ def get_changelog(request: Request) -> Response:
     """Why runs were made, newest first."""
     context = context_of(request)
     entries, problems = gatepage.changelog(context.library.holding(channel_of(request)), context.given.changelogs)
-    return Response(encode({"entries": entries, "problems": problems}), media_type="application/json")
+    return told(request, {"entries": entries, "problems": problems})

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from ridgeline.core.errors import InputError
 from ridgeline.publish.web import html, planpage
-from ridgeline.publish.web.answers import encode
+from ridgeline.publish.web.answers import told
 from ridgeline.publish.web.context import context_of
 
 router = APIRouter()
@@ -47,7 +47,7 @@ def get_plan(request: Request, config: str) -> Response:
     given = context_of(request).given
     if config not in given.configs:
         raise HTTPException(404, f"This server was not started with a config called “{config}”.")
-    return Response(encode(planpage.view(_reports(request, [given.configs[config]]))), media_type="application/json")
+    return told(request, planpage.view(_reports(request, [given.configs[config]])))
 
 
 def _pasted(request: Request, text: str) -> Response:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from fastapi import APIRouter, HTTPException, Query
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from ridgeline.publish.charts import axes
-from ridgeline.publish.charts.data import about, again, row
+from ridgeline.publish.charts.data import about, again, provenance, row
 from ridgeline.publish.web import chart, html, pointpage
-from ridgeline.publish.web.answers import answer, encode, etag
+from ridgeline.publish.web.answers import answer, encode, etag, matches, told
 from ridgeline.publish.web.context import channel_of, context_of
 from ridgeline.publish.web.data import Found
 from ridgeline.publish.web.routes.frontier import point_answer
@@ -26,15 +25,14 @@ A_PAGE = 100
 def get_list(request: Request, q: str = "", start: int = Query(0, ge=0)) -> Response:
     context = context_of(request)
     holding = context.library.holding(channel_of(request))
-    found = pointpage.search(holding, q)
-    shown = found[start : start + A_PAGE]
+    total, shown = holding.search(q, start, A_PAGE)
     return html.page(
         request,
         "points.html",
         "points",
         q=q,
         rows=[pointpage.listed(run, point) for run, point in shown],
-        total=len(found),
+        total=total,
         start=start,
         step=A_PAGE,
         version=context.library.version(),
@@ -52,6 +50,7 @@ def get_page(request: Request, address: str) -> Response:
         channel=found.holding.channel,
         crumbs=[(found.run.name, f"/runs/{found.run.id}"), (found.point.name.split("/", 1)[-1], "")],
         script="page_point.js",
+        keys=request.query_params,  # the page says itself what it does not know
         **pointpage.page_values(found),
     )
 
@@ -69,15 +68,12 @@ def get_points(
     holding = context.library.holding(channel_of(request))
 
     def make() -> bytes:
-        found = [(one, point) for one, point in pointpage.search(holding, q) if run in (None, one.id)]
+        total, found = holding.search(q, start, count, run)
         return encode(
             {
-                "total": len(found),
+                "total": total,
                 "start": start,
-                "points": [
-                    {"id": point.id, "run": one.id, **point_answer(point, [])}
-                    for one, point in found[start : start + count]
-                ],
+                "points": [{"id": point.id, "run": one.id, **point_answer(point, [])} for one, point in found],
                 "provenance": {"dataset_version": holding.version},
             }
         )
@@ -101,7 +97,7 @@ def get_point(request: Request, address: str) -> Response:
                 "cautions": [{"code": c.code, "message": c.message, "hint": c.hint} for c in point.cautions],
                 "facts": dict(point.facts),
                 "provenance": {
-                    **point.provenance,
+                    **provenance(point),
                     "cell_fingerprint": point.cell_fingerprint,
                     "attempt": point.attempt,
                 },
@@ -167,7 +163,10 @@ def get_requests(request: Request, address: str) -> Response:
     records = found.files.records
     if records is None:
         raise HTTPException(404, "No requests are stored for this point.")
-    headers = {"cache-control": "private, max-age=31536000, immutable", "etag": etag("requests", address)}
+    tag = etag("requests", address)
+    if matches(request, tag):
+        return answer(request, tag, bytes)
+    headers = {"cache-control": "private, max-age=31536000, immutable", "etag": tag}
     name = f"{address}.parquet"
     return FileResponse(records, media_type="application/vnd.apache.parquet", filename=name, headers=headers)
 
@@ -181,7 +180,7 @@ def get_request(request: Request, address: str, number: int) -> Response:
     row = timeline.one_request(found.files.records, number) if found.files.records else None
     if row is None:
         raise HTTPException(404, "This point has no such request.")
-    return Response(encode({**row, **timeline.derived(row)}), media_type="application/json")
+    return told(request, {**row, **timeline.derived(row)})
 
 
 @router.get("/api/v1/points/{address}/logs/{name}", tags=["points"])
@@ -191,13 +190,13 @@ def get_log(request: Request, address: str, name: str, start: int = Query(0, ge=
     log = found.files.logs.get(name)
     if log is None:
         raise HTTPException(404, "This point has no such log.")
-    return Response(encode(pointpage.log_window(log, start, q)), media_type="application/json")
+    return told(request, pointpage.log_window(log, start, q))
 
 
 @router.get("/api/v1/metrics", tags=["points"])
-def get_metrics() -> dict[str, Any]:
+def get_metrics(request: Request) -> Response:
     """Every metric: unit, direction that is better, formula, source of the definition, and how it misleads."""
-    return {
+    every = {
         name: {
             "title": metric.title,
             "unit": metric.unit,
@@ -209,6 +208,7 @@ def get_metrics() -> dict[str, Any]:
         }
         for name, metric in METRICS.items()
     }
+    return told(request, every)
 
 
 def _find(request: Request, address: str) -> Found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, HTTPException
+from fastapi import APIRouter, HTTPException, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -12,7 +12,7 @@ from ridgeline.core.point import Point
 from ridgeline.publish.charts.data import commands
 from ridgeline.publish.charts.words import heading, plain
 from ridgeline.publish.web import html, pointpage
-from ridgeline.publish.web.answers import answer, encode, etag
+from ridgeline.publish.web.answers import answer, encode, etag, told
 from ridgeline.publish.web.context import channel_of, context_of
 from ridgeline.publish.web.data import Holding, Run
 from ridgeline.publish.web.memory import by_subject
@@ -24,16 +24,29 @@ from ridgeline.results.runfolder import Failure
 router = APIRouter()
 
 
+A_PAGE = 100
+MOVES = 50
+
+
 @router.get("/runs", include_in_schema=False)
-def get_list(request: Request) -> Response:
+def get_list(request: Request, q: str = "", start: int = Query(0, ge=0)) -> Response:
     context = context_of(request)
     holding = context.library.holding(channel_of(request))
+    words = q.lower().split()
+    found = [run for run in holding.runs if all(word in _text(run) for word in words)]
     return html.page(
         request,
         "runs.html",
         "runs",
         script="page_runs.js",
-        runs=[_row(run) for run in holding.runs],
+        q=q,
+        start=start,
+        step=A_PAGE,
+        total=len(found),
+        last=holding.runs[0].when[:16].replace("T", " ") if holding.runs else "",
+        moves=holding.receipts[:MOVES],
+        here=set(holding.by_id),
+        runs=[_row(run) for run in found[start : start + A_PAGE]],
         live=sum(run.live is not None for run in holding.runs),
         version=context.library.version(),
     )
@@ -52,6 +65,7 @@ def get_page(request: Request, id: str) -> Response:
         channel=holding.channel,
         crumbs=[(run.name, "")],
         script="page_runs.js",
+        keys=(),
         run=run,
         row=_row(run),
         version=context_of(request).library.version(),
@@ -62,6 +76,7 @@ def get_page(request: Request, id: str) -> Response:
         rows=[pointpage.listed(run, point) for point in points],
         failures=[_failure(failure) for failure in holding.failures(id)],
         commands=commands(run.header),
+        moves=[one for one in holding.receipts if one.run == id],
         facts=_facts(run),
     )
 
@@ -95,6 +110,19 @@ def get_run(request: Request, id: str) -> Response:
         )
 
     return answer(request, etag("run", holding.version, id), make)
+
+
+@router.get("/api/v1/receipts", tags=["runs"])
+def get_receipts(request: Request) -> Response:
+    """What was staged, promoted and withdrawn, newest first: which run came from which channel into which, when, by
+    whom and why, with the number and digest of the points. Of the asked channel: what came in and what left."""
+    holding = context_of(request).library.holding(channel_of(request))
+    found = [receipt.as_json() for receipt in holding.receipts]
+    return told(request, {"receipts": found, "provenance": {"dataset_version": holding.version}})
+
+
+def _text(run: Run) -> str:
+    return f"{run.name} {run.id} {' '.join(run.sources)} {run.format} {' '.join(run.header.command)}".lower()
 
 
 def _usual(point: Point) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, HTTPException
@@ -12,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from ridgeline import __version__
 from ridgeline.publish.charts import bundle
 from ridgeline.publish.web import static
-from ridgeline.publish.web.answers import answer, encode, etag
+from ridgeline.publish.web.answers import answer, etag, told
 from ridgeline.publish.web.context import context_of
 from ridgeline.publish.web.safety import COOKIE
 
@@ -36,11 +35,11 @@ def get_health() -> dict[str, str]:
 
 
 @router.get("/api/v1/version", tags=["system"])
-def get_version(request: Request) -> dict[str, Any]:
+def get_version(request: Request) -> Response:
     """The version of everything that is shown, and of each channel. It changes exactly when the data does."""
     library = context_of(request).library
     channels = {channel: library.holding(channel).version for channel in library.channels()}
-    return {"version": library.version(), "channels": channels, "ridgeline": __version__}
+    return told(request, {"version": library.version(), "channels": channels, "ridgeline": __version__})
 
 
 @router.get("/sign-in", include_in_schema=False)
@@ -74,8 +73,3 @@ def _sign_in(to: str, *, said: str = "", status: int = 200) -> Response:
 @router.get("/robots.txt", include_in_schema=False)
 def get_robots() -> Response:
     return Response("User-agent: *\nDisallow: /\n", media_type="text/plain")
-
-
-def encoded(data: Any) -> Response:
-    """A small answer that is not kept."""
-    return Response(encode(data), media_type="application/json", headers={"cache-control": "no-store"})

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from ridgeline.core.errors import InputError
 from ridgeline.publish.web import html, tracepage
-from ridgeline.publish.web.answers import encode
+from ridgeline.publish.web.answers import told
 from ridgeline.publish.web.context import context_of
 
 router = APIRouter()
@@ -51,7 +51,7 @@ def get_page(request: Request, trace: str = "", session: str = "", start: int = 
 @router.get("/api/v1/traces", tags=["traces"])
 def get_traces(request: Request) -> Response:
     """The traces this server was started with."""
-    return Response(encode({"traces": list(context_of(request).given.traces)}), media_type="application/json")
+    return told(request, {"traces": list(context_of(request).given.traces)})
 
 
 @router.get("/api/v1/traces/{name}", tags=["traces"])
@@ -60,4 +60,4 @@ def get_trace(request: Request, name: str) -> Response:
     given = context_of(request).given.traces
     if name not in given:
         raise HTTPException(404, f"This server was not started with a trace called “{name}”.")
-    return Response(encode(tracepage.corpus(name, given[name])[1]), media_type="application/json")
+    return told(request, tracepage.corpus(name, given[name])[1])

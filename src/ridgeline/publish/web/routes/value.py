@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ridgeline.publish.web import accuracypage, chart, costpage, html
-from ridgeline.publish.web.answers import answer, encode, etag
+from ridgeline.publish.web.answers import answer, encode, etag, told
 from ridgeline.publish.web.context import channel_of, context_of
 from ridgeline.publish.web.question import Question
 
@@ -57,7 +57,7 @@ def get_power(request: Request, model: str | None = None, on: str | None = None,
     where a price of its GPU-hour was given, and the power of the measured point that holds the speed."""
     values = _values(request, model, on, at)
     keys = ("model", "workload", "measure", "speed", "rows", "notices", "points", "with_power")
-    return Response(encode({key: values[key] for key in keys}), media_type="application/json")
+    return told(request, {key: values[key] for key in keys})
 
 
 def _values(request: Request, model: str | None, on: str | None, at: str) -> dict[str, Any]:
