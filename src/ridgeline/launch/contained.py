@@ -82,9 +82,7 @@ class Contained:
         for line in lines:
             word, _, value = line.decode().partition(" ")
             if word == "held":
-                self.containment = (
-                    f"docker by label, cidfile and reaper; its client by {value}" if self._docker else value
-                )
+                self.containment = f"{DOCKER}; its client by {value}" if self._docker else value
                 if value != "cgroup":
                     self._drop_group()
             elif word == "started":
