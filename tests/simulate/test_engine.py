@@ -1,7 +1,7 @@
 """Ranks in lock-step and look-ahead, with prices a test can do in its head."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -135,5 +135,94 @@ def test_routing_policies() -> None:
 
 
 def test_layouts_that_are_not_modelled_are_refused_by_name() -> None:
-    with pytest.raises(InputError, match="pipeline parallelism of 2 and decode-context parallelism of 4"):
-        engine_of(options_from("qwen3-8b", "h200", Topology(4, pp=2, dcp=4)))
+    with pytest.raises(InputError, match="decode-context parallelism of 4 and prefill-context parallelism of 2"):
+        engine_of(options_from("qwen3-8b", "h200", Topology(4, pcp=2, dcp=4)))
+
+
+def staged(stages: int) -> Engine:
+    return Engine(replace(LIMITS, in_turn=stages > 1), 1, PerToken(), stages=stages)
+
+
+def test_a_pipeline_takes_its_time_once_a_stage_and_begins_when_the_first_is_free() -> None:
+    engine = staged(3)
+    engine.submit(0, request(0, 100, 1), 0)  # two batches' worth: 100 tokens are one budget
+    engine.submit(0, request(1, 100, 1), 0)
+    engine.kick(0)
+    assert engine.ends_at == 300 * MS
+    assert engine.wakes_at == 100 * MS, "the first stage is free"
+    engine.kick(100 * MS)
+    first, second = engine.finish(), engine.finish()
+    assert (first.start_ns, first.end_ns) == (0, 300 * MS)
+    assert (second.start_ns, second.end_ns) == (100 * MS, 400 * MS)
+    assert [token.request.key for token in first.tokens[0] + second.tokens[0]] == [0, 1]
+    assert engine.wakes_at is None
+
+
+def test_a_request_is_in_one_stage_at_a_time_and_others_fill_the_rest() -> None:
+    engine = staged(2)
+    for key in range(2):
+        engine.submit(0, request(key, 100, 4), 0)
+    engine.kick(0)
+    engine.kick(100 * MS)
+    seen = []
+    while (wakes := engine.wakes_at) is not None:
+        if engine.ends_at == wakes:
+            step = engine.finish()
+            seen.append((step.start_ns // MS, step.end_ns // MS, [t.request.key for t in step.tokens[0]]))
+        engine.kick(wakes)
+    assert seen[:2] == [(0, 200, [0]), (100, 300, [1])]
+    assert seen[2] == (200, 301, [0]), "its token waits in the last stage behind the other's prompt"
+    assert all(end - start == 2 for start, end, _ in seen[4:]), "a token takes both stages"
+    assert [keys for _, _, keys in seen].count([0]) == 4
+
+
+def test_chunks_of_one_prompt_follow_each_other_through_the_stages() -> None:
+    engine = staged(2)
+    engine.submit(0, request(0, 300, 1), 0)
+    engine.kick(0)
+    ends = []
+    while (wakes := engine.wakes_at) is not None:
+        if engine.ends_at == wakes:
+            ends.append(engine.finish().end_ns // MS)
+        engine.kick(wakes)
+    assert ends == [200, 300, 400], "three chunks of 100 ms a stage, one behind the other"
+
+
+def test_an_arrival_uses_a_stage_that_had_nothing_to_do() -> None:
+    engine = staged(2)
+    engine.submit(0, request(0, 100, 1), 0)
+    engine.kick(0)
+    engine.kick(100 * MS)  # nothing is there
+    assert engine.wakes_at == 200 * MS
+    engine.submit(0, request(1, 50, 1), 120 * MS)
+    engine.kick(120 * MS)
+    assert [engine.finish().end_ns // MS for _ in range(2)] == [200, 250], "the last stage is busy until 200"
+
+
+def test_stages_divide_the_work_and_their_step_is_shorter() -> None:
+    whole, staged = (engine_of(options_from("llama-3.1-70b", "h200", Topology(4 // pp, pp=pp))) for pp in (1, 4))
+    for engine in (whole, staged):
+        engine.submit(0, Request(0, 4096, 1, []), 0)
+        engine.kick(0)
+        assert engine.ends_at is not None
+    alone = staged.ends_at or 0
+    staged.submit(0, Request(1, 4096, 1, []), 0)
+    free = staged.wakes_at or 0
+    assert free == pytest.approx(alone / 4, rel=0.01), "four equal stages"
+    assert alone > 2 * (whole.ends_at or 0), "one prompt alone gains nothing from stages, tensor parallelism does"
+
+
+def test_no_leap_goes_past_an_answer() -> None:
+    """The client of a rank's only request may send its next turn at once, while the other ranks only decode."""
+    ends = []
+    for until in (0, 10_000 * MS):
+        engine = Engine(LIMITS, 2, PerToken(), lazy=True)
+        engine.submit(0, request(0, 8, 3), 0)
+        engine.submit(1, request(1, 8, 400), 0)
+        engine.kick(0)
+        while engine.ends_at is not None:
+            step = engine.finish(until)
+            if any(token.last for tokens in step.tokens for token in tokens):
+                ends.append((step.end_ns, engine.steps))
+                break
+    assert ends[0] == ends[1]

@@ -3,11 +3,15 @@
 A driver calls `submit` and `abort` as things happen, `kick` once everything of an instant is in, and `finish` when the
 clock reaches `ends_at`. With async scheduling the batch after the one under way is put together when that one starts,
 as vLLM's batch queue of two does: a request that arrives in mid-step waits for the step after the next.
+
+With pipeline stages a batch goes through one after the other while others follow behind it, as many as there are
+stages; a request is in one batch at a time, but the chunks of a prompt follow each other (vLLM's rules).
 """
 
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -66,6 +70,7 @@ def limits_of(options: EngineOptions, memory: Memory) -> Limits:
         accepted=options.accepted_per_step,
         look_ahead=drafts,
         drop_last=drafts > 0,
+        in_turn=options.topology.pp > 1,
         prefill_interval=options.prefill_schedule_interval,
         prefill_first=options.prefill_first,
         checkpoints=options.checkpoints,
@@ -74,9 +79,18 @@ def limits_of(options: EngineOptions, memory: Memory) -> Limits:
     )
 
 
+class _Flying(NamedTuple):
+    """A step of all ranks that has begun."""
+
+    start_ns: int
+    end_ns: int
+    batches: tuple[Batch | None, ...]
+
+
 class Engine:
-    """Ranks, the step under way, and the one planned behind it. `lazy`: steps that only decode are not walked and tell
-    no tokens; what a request got follows from `Request.emits` and `stamps`."""
+    """Ranks, the steps under way, and the one planned behind them. `lazy`: steps that only decode are not walked and
+    tell no tokens; what a request got follows from `Request.emits` and `stamps`. `stages`: of a pipeline; a step takes
+    its price in each, and the next one may begin when the first stage is through."""
 
     def __init__(
         self,
@@ -86,14 +100,16 @@ class Engine:
         *,
         async_scheduling: bool = True,
         lazy: bool = False,
+        stages: int = 1,
         load_s: float = 0.0,
         handover: Handover | None = None,
     ) -> None:
         self.limits = limits
         self.price = price
+        lazy = lazy and stages == 1
         self.ranks = [Scheduler(limits, lazy=lazy) for _ in range(ranks)]
         self.metrics = [RankMetrics() for _ in range(ranks)]
-        self.ends_at: int | None = None  # simulated ns at which the step under way ends
+        self.ends_at: int | None = None  # simulated ns at which the first step under way ends
         self.steps = 0
         self.stamps: list[int] = []  # end of every step that has ended, in a lazy engine
         self.lazy = lazy
@@ -101,33 +117,49 @@ class Engine:
         self._link_free = [0] * ranks
         self.handover = handover or Handover(ranks, 0, 1.0)
         self._loads: list[tuple[int, int, int, Request]] = []
-        self._async = async_scheduling
-        self._start = 0
-        self._under_way: tuple[Batch | None, ...] = ()
+        self._async = async_scheduling and stages == 1
+        self._stages = stages
+        self._free_at = 0  # when the first stage is through with the last step
+        self._stuck = False  # nothing could begin although there was room for it; until something happens
+        self._flying: deque[_Flying] = deque()
         self._planned: list[Batch | None] = [None] * ranks
 
     @property
     def wakes_at(self) -> int | None:
-        """When something happens by itself: the step under way ends, or an idle engine gets blocks from host memory."""
-        if self.ends_at is None and self._loads:
-            return self._loads[0][0]
+        """When something happens by itself: a step ends or may begin, or blocks arrive at an idle engine."""
+        if self.ends_at is None:
+            return self._loads[0][0] if self._loads else None
+        if len(self._flying) < self._stages and not self._stuck:
+            return min(self.ends_at, self._free_at)
         return self.ends_at
+
+    @property
+    def load(self) -> int:
+        """How busy all ranks are together, for a router of several engines."""
+        return sum(rank.load for rank in self.ranks)
+
+    @property
+    def unfinished(self) -> int:
+        """Requests on all ranks."""
+        return sum(rank.unfinished for rank in self.ranks)
 
     def submit(self, rank: int, request: Request, now_ns: int) -> None:
         """Queue a request on a rank. Raises ValueError when it can never fit there."""
         request.queued_ns = now_ns
         self.ranks[rank].add(request)
+        self._stuck = False
 
     def abort(self, rank: int, request: Request) -> None:
         """Forget a request; a step that computes it goes on for the others."""
         if not request.done:
             self.ranks[rank].abort(request)
             self.metrics[rank].count_end("abort")
+            self._stuck = False
 
     def kick(self, now_ns: int) -> None:
-        """Start a step when none is under way and there is work."""
-        if self.ends_at is None:
-            self._begin(now_ns, from_idle=True)
+        """Start a step when there is work and none is under way, or only in later stages of a pipeline."""
+        if not self._flying or (len(self._flying) < self._stages and self._free_at <= now_ns):
+            self._begin(now_ns, from_idle=not self._flying)
 
     def settle(self) -> None:
         """Catch up with quiet steps, so that counters and caches can be read."""
@@ -137,12 +169,14 @@ class Engine:
     def finish(self, until_ns: int = 0) -> Step:
         """The step under way has ended: take its results in and start the next one at the same instant. A lazy engine
         may at once go through quiet steps that end by `until_ns`; nothing else may happen before."""
-        assert self.ends_at is not None
-        start, end, batches = self._start, self.ends_at, self._under_way
-        index = self.steps - 1
+        index = self.steps - len(self._flying)
+        start, end, batches = self._flying.popleft()
+        self.ends_at = self._flying[0].end_ns if self._flying else None
+        self._stuck = False
         if self.lazy:
             self.stamps.append(end)
         tokens: list[list[Token]] = []
+        answered = False
         for scheduler, metrics, batch in zip(self.ranks, self.metrics, batches, strict=True):
             if batch is None:
                 tokens.append([])
@@ -154,10 +188,11 @@ class Engine:
                 metrics.note_quiet(batch, (end - start) / 1e9, self.limits.accepted)
             else:
                 metrics.note_step(batch, got, end, self.stamps)
-        self.ends_at = None
-        if until_ns > end and self.lazy and self._async:
-            end = self._leap(end, until_ns)
-        self._begin(end, from_idle=False)
+                answered = answered or any(token.last for token in got)
+        if until_ns > end and self.lazy and self._async and not answered:  # an answer is something that happens
+            self._begin(self._leap(end, until_ns), from_idle=False)
+        elif self._free_at <= end:
+            self._begin(end, from_idle=False)
         return Step(start, end, batches, tokens)
 
     def _leap(self, now_ns: int, until_ns: int) -> int:
@@ -212,9 +247,13 @@ class Engine:
         batches = tuple(self._planned[i] or self._schedule(i, now_ns) for i in range(len(self.ranks)))
         self._planned = [None] * len(self.ranks)
         if not any(batches):
+            self._stuck = True
             return
-        self._start, self._under_way = now_ns, batches
-        self.ends_at = now_ns + max(1, nanoseconds(self.price.seconds(batches, from_idle=from_idle)))
+        stage = max(1, nanoseconds(self.price.seconds(batches, from_idle=from_idle)))
+        last = self._flying[-1].end_ns if self._flying else now_ns  # who is before it in the last stage
+        self._free_at = now_ns + stage
+        self._flying.append(_Flying(now_ns, max(now_ns + self._stages * stage, last + stage), batches))
+        self.ends_at = self._flying[0].end_ns
         self.steps += 1
         if self._async:
             self._planned = [self._schedule(i, now_ns) for i in range(len(self.ranks))]
@@ -259,7 +298,7 @@ def engine_of(
     Raises InputError when the model does not fit, or for a layout that is not modelled yet, by name.
     """
     topology = options.topology
-    sizes = (("pipeline", topology.pp), ("decode-context", topology.dcp), ("prefill-context", topology.pcp))
+    sizes = (("decode-context", topology.dcp), ("prefill-context", topology.pcp))
     if missing := [f"{name} parallelism of {size}" for name, size in sizes if size > 1]:
         raise InputError(f"the engine model does not cover {' and '.join(missing)} yet")
     memory = memory or memory_of(options)
@@ -272,6 +311,7 @@ def engine_of(
         price,
         async_scheduling=options.async_scheduling,
         lazy=lazy,
+        stages=topology.pp,
         load_s=block_bytes / (options.gpu.host_bandwidth * price.p.link),
         handover=Handover(
             topology.dp_ranks,

@@ -35,10 +35,12 @@ class Target(Protocol):
 
 
 class Router:
-    """Spreads requests over `targets` by a policy (`EngineOptions.router`)."""
+    """Spreads requests over `targets` by a policy (`EngineOptions.router`). Routers behind one another need different
+    names, else sessions that meet in the first are all sent to one target by the second."""
 
-    def __init__(self, policy: str, targets: Sequence[Target]) -> None:
+    def __init__(self, policy: str, targets: Sequence[Target], name: str = "") -> None:
         self._policy = policy
+        self._name = name
         self._targets = targets
         self._next = 0
         points = sorted((_place(f"{rank}#{point}"), rank) for rank in range(len(targets)) for point in range(_POINTS))
@@ -55,7 +57,7 @@ class Router:
             self._next += 1
             return (self._next - 1) % count
         if self._policy == "session" and key is not None:
-            return self._owners[bisect_right(self._ring, _place(key)) % len(self._owners)]
+            return self._owners[bisect_right(self._ring, _place(self._name + key)) % len(self._owners)]
         if self._policy == "cache-aware":
             chosen = self._follow(blocks)
             self._remember(chosen, blocks)

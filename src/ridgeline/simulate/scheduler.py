@@ -50,6 +50,7 @@ class Limits:
     checkpoints: str = "all"  # where windows and states can be resumed: "all" | "prompt" | "chunks"
     checkpoint_grid: int = 0  # and at multiples of this many blocks
     host_blocks: int = 0  # blocks of a second tier in host memory
+    in_turn: bool = False  # a request's next step waits for its last token: other stages hold other requests
 
 
 class Token(NamedTuple):
@@ -323,7 +324,7 @@ class Scheduler:
             emitted = request.outputs + request.in_flight
             missing = request.prompt + emitted - request.computed
             decodes = missing == 1 and emitted > 0
-            if emitted >= request.max_tokens or prefills is decodes:
+            if emitted >= request.max_tokens or prefills is decodes or (limits.in_turn and request.in_flight):
                 index += 1  # its last token is under way, or it has no part in this kind of step
                 continue
             if decodes:

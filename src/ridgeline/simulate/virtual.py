@@ -4,8 +4,10 @@ options and seed give the same replay bit for bit.
     send --frontend--> rank's queue --steps--> tokens --reply--> client
 
 Events outside the engine (sends that are due, requests reaching the engine, answers reaching the client) wait in a
-heap; the engine has at most one step under way. All that happens at one instant is taken in before the engine starts a
-step.
+heap. All that happens at one instant is taken in before an engine starts a step. With several engines a router stands
+before them; with a prefill pool a request makes two hops:
+
+    send --frontend--> prefill engine --first token, reply, frontend--> decode engine --KV over the link, steps--> ...
 """
 
 from __future__ import annotations
@@ -33,13 +35,41 @@ _ENDPOINT = "virtual"
 _NEVER = 1 << 63
 
 
+class Pools(NamedTuple):
+    """Equal engines behind a router. `prefill` empty: those of `decode` answer whole requests."""
+
+    prefill: tuple[Engine, ...]
+    decode: tuple[Engine, ...]
+
+
+class _Worker:
+    """One engine: its name among the samples, how it spreads requests over its ranks, when clients see its steps."""
+
+    def __init__(self, engine: Engine, policy: str, endpoint: str) -> None:
+        self.engine, self.endpoint = engine, endpoint
+        self.router = Router(policy, engine.ranks)
+        self.seen: list[int] = []
+        price = engine.price
+        self.reply_ns = nanoseconds(price.p.reply_s) if isinstance(price, StepCost) else 0
+
+    def chunks(self, request: Request) -> list[int]:
+        """When each of a request's chunks reached the client. Requests share steps, and their stamps."""
+        stamps, emits, found = self.seen, request.emits, list[int]()
+        stamps += [at + self.reply_ns for at in self.engine.stamps[len(stamps) :]]
+        for first, last in zip(emits[::2], emits[1::2], strict=True):
+            found += stamps[first:last]
+        return found
+
+
 class _Live(NamedTuple):
-    """A request on its way."""
+    """A request on its way: the worker it is with, and what the one before that found cached (None: it is the first)."""
 
     send: Send
     sent_ns: int
+    worker: _Worker | None
     rank: int
     request: Request
+    cached: int | None = None
 
 
 def simulate(
@@ -49,19 +79,19 @@ def simulate(
     *,
     seed: int = 0,
     parameters: CostParameters | None = None,
-    engine: Engine | None = None,
+    engine: Engine | Pools | None = None,
     sample_s: float = 10.0,
     model: str = "",
 ) -> Replay:
     """Run `pacer` against a model of the engine until it has finished.
 
-    `engine` replaces the one that `options` and `parameters` describe (for tests and studies). `sample_s`: simulated
-    seconds between samples of the engine's counters; phase boundaries get a full one with histograms. Raises
-    InputError when the model does not fit the GPUs.
+    `engine` replaces the one that `options` and `parameters` describe; `options` are then those of an engine that
+    decodes. `sample_s`: simulated seconds between samples of the engines' counters; phase boundaries get a full one
+    with histograms. Raises InputError when the model does not fit the GPUs.
     """
-    return _Simulation(
-        pacer, prompts, options, seed, engine or engine_of(options, parameters, lazy=True), sample_s, model
-    ).run()
+    engine = engine or engine_of(options, parameters, lazy=True)
+    pools = engine if isinstance(engine, Pools) else Pools((), (engine,))
+    return _Simulation(pacer, prompts, options, seed, pools, sample_s, model).run()
 
 
 class _Simulation:
@@ -71,17 +101,23 @@ class _Simulation:
         prompts: PromptSource,
         options: EngineOptions,
         seed: int,
-        engine: Engine,
+        pools: Pools,
         sample_s: float,
         model: str,
     ) -> None:
-        self.pacer, self.prompts, self.options, self.engine, self.seed = pacer, prompts, options, engine, seed
+        self.pacer, self.prompts, self.options, self.seed = pacer, prompts, options, seed
         self.model = model or options.arch.name
-        self.router = Router(options.router, engine.ranks)
-        self.chains = Chains(engine.limits.block_size)
-        price = engine.price
-        self.reply_ns = nanoseconds(price.p.reply_s) if isinstance(price, StepCost) else 0
-        self.seen: list[int] = []  # when a client sees what a step gave
+        policy = options.router
+        self.prefill = [_Worker(e, policy, f"{_ENDPOINT}/prefill{i}") for i, e in enumerate(pools.prefill)]
+        self.decode = [_Worker(e, policy, f"{_ENDPOINT}/decode{i}") for i, e in enumerate(pools.decode)]
+        self.workers = [*self.prefill, *self.decode]
+        if len(self.workers) == 1:
+            self.workers[0].endpoint = _ENDPOINT
+        self.engines = [worker.engine for worker in self.workers]
+        self.first_router = Router(policy, pools.prefill or pools.decode, "pool ")
+        self.second_router = Router(policy, pools.decode, "pool ")
+        self.size = self.engines[0].limits.block_size
+        self.chains = Chains(self.size)
         self.heap: list[tuple[int, int, str, Any]] = []
         self.serial = 0
         self.live: dict[int, _Live] = {}
@@ -94,23 +130,27 @@ class _Simulation:
         self.due = _NEVER  # when the pacing machine next wants something; only telling it something changes that
 
     def run(self) -> Replay:
-        pacer, engine, now = self.pacer, self.engine, 0
+        pacer, engines, now = self.pacer, self.engines, 0
         pacer.begin(now)
         self._advance(now)
         while not pacer.finished:
             outside = min(self.heap[0][0] if self.heap else _NEVER, self.due)
-            earliest = min(outside, engine.wakes_at or _NEVER)
+            wakes = [engine.wakes_at or _NEVER for engine in engines]
+            earliest = min(outside, *wakes)
             if earliest == _NEVER:
                 break
             now = max(now, earliest)
             if self.next_sample <= now:
                 self._sample_until(now)
-            if engine.ends_at is not None and engine.ends_at <= now:
-                self._step(min(outside, self.next_sample))
+            for index, worker in enumerate(self.workers):
+                ends = worker.engine.ends_at
+                if ends is not None and ends <= now:
+                    others = min((at for at in (*wakes[:index], *wakes[index + 1 :])), default=_NEVER)
+                    self._step(worker, min(outside, self.next_sample, others))
             told = self._events(now)
             if told or self.due <= now:
                 self._advance(now)
-            if engine.ends_at is None:
+            for engine in engines:
                 engine.kick(now)
         self._cancel_rest(now)
         self._boundary(now)
@@ -136,6 +176,8 @@ class _Simulation:
             _, _, kind, payload = heapq.heappop(self.heap)
             if kind == "arrive":
                 told |= self._arrive(payload, now)
+            elif kind == "hop":
+                self._hop(payload, now)
             elif payload in self.live:
                 self._end(payload, now, Outcome.OK)
                 told = True
@@ -149,7 +191,7 @@ class _Simulation:
                 self.pacer.sent(send.id, now)
                 self.arriving[send.id] = (send, now)
                 tokens = self.prompts.layout(send).tokens
-                self._push(now + nanoseconds(self.engine.price.frontend_s(tokens)), "arrive", send.id)
+                self._push(now + nanoseconds(self.engines[0].price.frontend_s(tokens)), "arrive", send.id)
             for send_id in actions.cancels:
                 self._cancel(send_id, now)
             due = self.pacer.next_at()
@@ -165,45 +207,65 @@ class _Simulation:
             return False
         send, sent = self.arriving.pop(send_id)
         layout = self.prompts.layout(send)
-        size = self.engine.limits.block_size
         chain = extend(
-            self.chains.of(send.correlation_id, layout.spans), (Span(answer_key(send.id), send.max_tokens),), size
+            self.chains.of(send.correlation_id, layout.spans), (Span(answer_key(send.id), send.max_tokens),), self.size
         )
-        request = Request(send.id, layout.tokens, send.max_tokens, chain.hashes)
-        rank = self.router.pick(send.correlation_id or None, chain.hashes[: layout.tokens // size])
-        live = _Live(send, sent, rank, request)
-        if not self.engine.ranks[rank].fits(request):
-            limit = self.engine.limits.max_model_len
+        whole = Request(send.id, layout.tokens, send.max_tokens, chain.hashes)
+        first, last = self.workers[0].engine, self.decode[0].engine
+        limit = min(first.limits.max_model_len, last.limits.max_model_len)
+        if not (first.ranks[0].fits(whole) and last.ranks[0].fits(whole)):
             asked = layout.tokens + send.max_tokens
             error = f"maximum context length is {limit} tokens, {asked} were asked for"
+            live = _Live(send, sent, None, 0, whole)
             self.records.append(_record(live, now, Outcome.OVERFLOW, 400, error))
             self.pacer.completed(send.id, now, Outcome.OVERFLOW)
             return True
-        self.live[send.id] = live
-        self.engine.submit(rank, request, now)
+        if self.prefill:
+            whole = Request(send.id, layout.tokens, 1, chain.hashes)  # the answer goes on elsewhere
+        self._submit(_Live(send, sent, None, 0, whole), now)
         return False
 
-    def _step(self, until: int) -> None:
-        step = self.engine.finish(until)
-        at = step.end_ns + self.reply_ns
-        if not self.engine.lazy:
-            self.engine.stamps.append(step.end_ns)
+    def _submit(self, live: _Live, now: int) -> None:
+        """To a worker of the pool whose turn it is, and there to a rank."""
+        request, key = live.request, live.send.correlation_id or None
+        blocks = request.hashes[: request.prompt // self.size]
+        first = live.cached is None
+        router, pool = (self.first_router, self.workers) if first else (self.second_router, self.decode)
+        worker = pool[router.pick(key, blocks)]
+        rank = worker.router.pick(key, blocks)
+        self.live[live.send.id] = live._replace(worker=worker, rank=rank)
+        worker.engine.submit(rank, request, now)
+
+    def _hop(self, send_id: int, now: int) -> None:
+        """A prompt is computed and the decode pool has been asked for its answer."""
+        live = self.live.get(send_id)
+        if live is None:
+            return
+        before = live.request
+        request = Request(send_id, before.prompt, live.send.max_tokens, before.hashes)
+        request.remote = before.prompt
+        self._submit(live._replace(request=request, cached=before.cached or 0), now)
+
+    def _step(self, worker: _Worker, until: int) -> None:
+        engine = worker.engine
+        step = engine.finish(until)
+        at = step.end_ns + worker.reply_ns
+        if not engine.lazy:
+            engine.stamps.append(step.end_ns)
+        hands_over = worker in self.prefill
         for tokens in step.tokens:
             for token in tokens:
-                if token.last:
+                if token.last and hands_over:
+                    engine.handover.offer(0, token.request.prompt // self.size)
+                    frontend = self.decode[0].engine.price.frontend_s(token.request.prompt)
+                    self._push(at + nanoseconds(frontend), "hop", token.request.key)
+                elif token.last:
                     self._push(at, "done", token.request.key)
-
-    def _chunks(self, request: Request) -> list[int]:
-        """When each of its chunks reached the client. Requests share steps, and their stamps."""
-        stamps, emits, found = self.seen, request.emits, list[int]()
-        stamps += [at + self.reply_ns for at in self.engine.stamps[len(stamps) :]]
-        for first, last in zip(emits[::2], emits[1::2], strict=True):
-            found += stamps[first:last]
-        return found
 
     def _end(self, send_id: int, now: int, outcome: Outcome) -> None:
         live = self.live.pop(send_id)
-        chunks = self._chunks(live.request)
+        hopped = live.cached is not None or not self.prefill
+        chunks = live.worker.chunks(live.request) if live.worker is not None and hopped else []
         if outcome is Outcome.CANCELLED:
             del chunks[_seen(chunks, now) :]  # what had not reached the client yet never will
         self.records.append(_record(live, now, outcome, 200 if chunks else None, None, chunks))
@@ -213,11 +275,12 @@ class _Simulation:
         if send_id in self.arriving:
             send, sent = self.arriving.pop(send_id)
             request = Request(send.id, 0, send.max_tokens, ())
-            self.records.append(_record(_Live(send, sent, 0, request), now, Outcome.CANCELLED, None, None))
+            self.records.append(_record(_Live(send, sent, None, 0, request), now, Outcome.CANCELLED, None, None))
             self.pacer.completed(send_id, now, Outcome.CANCELLED)
         elif send_id in self.live:
             live = self.live[send_id]
-            self.engine.abort(live.rank, live.request)
+            if live.worker is not None:
+                live.worker.engine.abort(live.rank, live.request)
             self._end(send_id, now, Outcome.CANCELLED)
 
     def _cancel_rest(self, now: int) -> None:
@@ -234,12 +297,15 @@ class _Simulation:
         self._sample(now, histograms=True)
 
     def _sample(self, at_ns: int, *, histograms: bool) -> None:
-        self.engine.settle()
-        values = snapshot(self.engine.ranks, self.engine.metrics, self.model, histograms=histograms)
-        self.samples.append(ServerSample(at_ns=at_ns, endpoint=_ENDPOINT, values=values))
+        for worker in self.workers:
+            engine = worker.engine
+            engine.settle()
+            values = snapshot(engine.ranks, engine.metrics, self.model, histograms=histograms)
+            self.samples.append(ServerSample(at_ns=at_ns, endpoint=worker.endpoint, values=values))
 
     def _settings(self) -> Mapping[str, Any]:
-        options, limits = self.options, self.engine.limits
+        options, engine = self.options, self.decode[0].engine
+        limits = engine.limits
         found = {
             "engine_model": options.engine,
             "gpu": options.gpu.name,
@@ -254,10 +320,14 @@ class _Simulation:
             "num_speculative_tokens": options.num_speculative_tokens,
             "accepted_per_step": limits.accepted,
             "seed": self.seed,
-            "steps": self.engine.steps,
+            "steps": sum(each.steps for each in self.engines),
         }
-        if isinstance(self.engine.price, StepCost):
-            found["cost_provenance"] = dict(self.engine.price.p.provenance)
+        if len(self.workers) > 1:
+            found["pools"] = {"prefill": len(self.prefill), "decode": len(self.decode)}
+            found["kv_transfer_bytes"] = sum(sum(each.handover.fetched) for each in self.engines)
+            found["kv_transfer_seconds"] = sum(sum(each.handover.seconds) for each in self.engines)
+        if isinstance(engine.price, StepCost):
+            found["cost_provenance"] = dict(engine.price.p.provenance)
         return found
 
 
@@ -278,6 +348,7 @@ def _record(
     turn = send.turn
     first = chunks[0] if chunks else None
     answered = outcome is Outcome.OK
+    cached = request.cached if live.cached is None else live.cached
     return Record(
         request_id=send.id,
         phase=send.phase,
@@ -306,7 +377,7 @@ def _record(
         max_tokens=send.max_tokens,
         prompt_tokens=request.prompt if answered else None,
         completion_tokens=request.outputs if answered else None,
-        cached_tokens=request.cached if answered else None,
+        cached_tokens=cached if answered else None,
         chunks=len(chunks),
         first_chunk_tokens=1 if chunks else None,
         chunk_ns=tuple(chunks),
