@@ -104,10 +104,10 @@ def offered(points: Iterable[Point]) -> Offered:
     return Offered(listed(_X), listed(_Y))
 
 
-def usual(points: Sequence[Point]) -> dict[str, str | None]:
+def usual(points: Sequence[Point], among: Offered | None = None) -> dict[str, str | None]:
     """The pair a chart of `points` opens with: p90 for agentic sessions, where the slow tail is what users feel, else
-    the median; the next offered measure where that one has no value."""
-    x, y = offered(points)
+    the median; the next offered measure where that one has no value. `among`: what they offer, where it is known."""
+    x, y = among or offered(points)
     agentic = any(point.facts.get("scenario") == "agentic-coding" for point in points)
     first = next((key for key in x if _part(key) == ("p90" if agentic else "p50")), next(iter(x), None))
     return {"x": first, "y": next(iter(y), None)}

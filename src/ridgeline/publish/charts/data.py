@@ -113,16 +113,27 @@ def again(header: RunHeader, name: str) -> str:
     return shlex.join([*words, "--cells", glob.escape(name), "--out", "runs/again"])
 
 
+# What most points are; frontier.js has the same.
+_PLAIN: dict[str, Any] = {"validity": "valid", "repeats": 1, "reasons": [], "cautions": [], "why": {}, "bars": {}}
+
+
 def packed(data: Mapping[str, Any], keys: Sequence[str] = ()) -> dict[str, Any]:
     """`data` for the wire: values as arrays in the order of `keys` (default: every measure; null: missing), reasons by
-    number. The script unpacks it. A third of the size: reasons repeat, and a point has some two hundred measures."""
+    number, and of a point nothing that its line, its series or the script's defaults say. The script unpacks it. A
+    quarter of the size: reasons repeat, and a point has some two hundred measures."""
     keys = list(keys or data["measures"])
     reasons: dict[str, int] = {}
     points = []
     for point in data["points"]:
         why = [[keys.index(key), reasons.setdefault(text, len(reasons))] for key, text in point["why"].items()]
         bars = [[keys.index(key), *_short(*bar)] for key, bar in point.get("bars", {}).items() if key in keys]
-        points.append({**point, "v": [point["v"].get(key) for key in keys], "why": why, "bars": bars})
+        values = [point["v"].get(key) for key in keys]
+        plain = {name: value for name, value in point.items() if name not in _PLAIN or value != _PLAIN[name]}
+        if plain["name"] == f"{point['line']}/c{point['c']}":
+            del plain["name"]
+        if plain["source"] == data["series"][point["s"]]["source"]:
+            del plain["source"]
+        points.append({**plain, "v": values, **({"why": why} if why else {}), **({"bars": bars} if bars else {})})
     return {**data, "keys": keys, "points": points, "reasons": list(reasons)}
 
 

@@ -8,6 +8,7 @@ the drawing, and counted.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from ridgeline.core.point import Point, Validity
 from ridgeline.publish.charts import axes, slots
 from ridgeline.publish.charts.axes import axis_of
 from ridgeline.publish.charts.data import absent_row, fronts, packed, row, subject_of
-from ridgeline.publish.web.data import Chart, Holding, Library, Run, Subject
+from ridgeline.publish.web.data import CHANNELS, Chart, Holding, Library, Run, Subject
 from ridgeline.publish.web.memory import by_subject, charts_of
 from ridgeline.publish.web.question import Question
 from ridgeline.results import cost
@@ -26,8 +27,8 @@ from ridgeline.results.cost import PriceSheet
 from ridgeline.results.frontier import Frontier, frontier
 from ridgeline.results.repeats import Folded, folded
 
-MARKS = 1500  # more than that on one plot is ink
-_GRID = (400, 260)  # spots of a plot of usual size: a dominated mark covers about one
+MARKS = 1000  # more than that on one plot is ink
+_GRID = (240, 150)  # spots of a plot of usual size: a dominated mark covers one
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Asked:
     together: Folded  # points of the chart, laid-over ones included; repeats of a cell are one with bars
     x: str | None
     y: str | None
+    usual: Mapping[str, str | None]  # the pair the chart opens with
     offered: axes.Offered
     overlays: tuple[tuple[str, str, int], ...]  # id, name and points on this chart of the runs laid over
     notices: tuple[str, ...]
@@ -64,21 +66,21 @@ def settle(library: Library, question: Question, prices: PriceSheet | None = Non
     if question.run and question.run not in holding.by_id:
         notices.append(f"there is no run “{question.run}” in this channel")
     subject = _subject(charts, question, notices)
-    laid, names = _overlays(library, question, subject, notices)
+    laid, names = _overlays(library, holding, question, subject, notices)
     official: Sequence[Point] = ()
     if subject:
         official = holding.latest(subject) if grouped is None else grouped[subject]
     together = folded(priced((*official, *laid), prices))
     points = together.points
     offered = axes.offered(points)
-    usual = axes.usual(points)
+    usual = axes.usual(points, offered)
     x, y = usual["x"], usual["y"]
     for name, wanted, choice in (("x", question.x, offered.x), ("y", question.y, offered.y)):
         if wanted is not None and wanted not in choice:
             notices.append(f"“{name}” has no value “{wanted}” here")
     x = question.x if question.x in offered.x else x
     y = question.y if question.y in offered.y else y
-    return Asked(holding, subject, charts, together, x, y, offered, names, tuple(notices))
+    return Asked(holding, subject, charts, together, x, y, usual, offered, names, tuple(notices))
 
 
 def priced(points: tuple[Point, ...], prices: PriceSheet | None) -> tuple[Point, ...]:
@@ -110,7 +112,7 @@ def chart(asked: Asked, question: Question) -> dict[str, Any]:
     number = {(one["model"], one["workload"]): at for at, one in enumerate(listed)}
     for one in listed:
         mine = asked.subject == (one["model"], one["workload"])
-        one.update(axes.usual(points) if mine else {"x": None, "y": None})
+        one.update(asked.usual if mine else {"x": None, "y": None})
     pair = axes.Offered((asked.x,) if asked.x else (), (asked.y,) if asked.y else ())
     every = dict.fromkeys((*asked.offered.x, *asked.offered.y, *needed))
     failures = [failure for run in _runs(holding, question) if run.failed for failure in holding.failures(run.id)]
@@ -146,7 +148,7 @@ def chart(asked: Asked, question: Question) -> dict[str, Any]:
 
 def series(points: Sequence[Point], holding: Holding) -> list[slots.Shown]:
     """Series with the channel's own slots; a laid-over one takes a slot that the others leave free."""
-    names = {run.id: run.name for run in holding.runs}
+    names = {run.id: run.name for run in holding.runs} | {channel: f"{channel} channel" for channel in CHANNELS}
     return [one._replace(overlay=_overlay_of(one.key, names)) for one in slots.shown(points, holding.slots)]
 
 
@@ -191,24 +193,32 @@ _MARK = "/unofficial:"
 
 
 def _overlays(
-    library: Library, question: Question, subject: Subject | None, notices: list[str]
+    library: Library, holding: Holding, question: Question, subject: Subject | None, notices: list[str]
 ) -> tuple[tuple[Point, ...], tuple[tuple[str, str, int], ...]]:
-    """Points of the runs laid over, each run in series of its own, so that no frontier can hold both."""
+    """Points of the runs and channels laid over, each in series of its own, so that no frontier can hold both."""
     points: list[Point] = []
     names: list[tuple[str, str, int]] = []
     for id in dict.fromkeys(question.overlay):
         found = library.find_run(id)
-        if found is None:
+        if found is not None:
+            name = found[1].name
+            mine: Iterable[Point] = (point for point in found[0].points(id) if subject_of(point) == subject)
+        elif id in channels_over(library, holding):
+            name = f"{id} channel"
+            mine = library.holding(id).latest(subject) if subject else ()  # type: ignore[arg-type]
+        else:
             notices.append(f"there is no run “{id}” to lay over")
             continue
-        laid = [
-            replace(point, series=f"{point.series}{_MARK}{id}", id=f"{point.id}~over")
-            for point in found[0].points(id)
-            if subject_of(point) == subject
-        ]
+        laid = [replace(point, series=f"{point.series}{_MARK}{id}", id=f"{point.id}~over") for point in mine]
         points += laid
-        names.append((id, found[1].name, len(laid)))
+        names.append((id, name, len(laid)))
     return tuple(points), tuple(names)
+
+
+def channels_over(library: Library, holding: Holding) -> list[str]:
+    """Channels that may be laid over this one: not itself, and not the published one, which is what others are
+    measured against."""
+    return [channel for channel in library.channels() if channel not in ("published", holding.channel)]
 
 
 def _overlay_of(key: str, names: dict[str, str]) -> str:
@@ -240,11 +250,11 @@ def _runs(holding: Holding, question: Question) -> Sequence[Run]:
 
 def _have(points: Sequence[Point], keys: Iterable[str]) -> dict[str, int]:
     """How many points have a value of each measure."""
-    counts: dict[str, int] = dict.fromkeys(keys, 0)
-    for point in points:
-        if point.validity is not Validity.INVALID:
-            for key in counts:
-                measure = point.measures.get(key)
-                if measure is not None and measure.value is not None:
-                    counts[key] += 1
-    return counts
+    counts = Counter(
+        key
+        for point in points
+        if point.validity is not Validity.INVALID
+        for key, measure in point.measures.items()
+        if measure.value is not None
+    )
+    return {key: counts[key] for key in keys}

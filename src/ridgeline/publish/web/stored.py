@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 
 
 class _Body(msgspec.Struct):
-    """A stored point without its measures, which the decoder passes over."""
+    """A stored point without its measures and its provenance, which the decoder passes over."""
 
     run_key: str
     cell_fingerprint: str
@@ -52,7 +52,6 @@ class _Body(msgspec.Struct):
     cautions: tuple[Caution, ...] = ()
     measured_at: str | None = None
     attempt: int = 1
-    provenance: dict[str, Any] = {}
 
 
 _FIELDS = _Body.__struct_fields__

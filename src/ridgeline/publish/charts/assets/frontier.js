@@ -4,7 +4,7 @@
 
    Data, as charts/data.py writes it: `models`, `subjects` (what one chart is about), `series` (slot, source, overlay),
    `measures` (words, unit, direction and formula of each), `axes` (offered), `points` with values in the order of
-   `keys` and reasons by number (`bars`: lowest and highest of a cell's repeats), `fronts` by `x|y`: `lines`, positions by rising x; `by`, the witness of each point;
+   `keys` and reasons by number, without what most points are (`bars`: lowest and highest of a cell's repeats), `fronts` by `x|y`: `lines`, positions by rising x; `by`, the witness of each point;
    `near`, those within noise. */
 import { firstLimit, plot } from './chart.js';
 import { all, copy, decimals, el, figureText, figureUnit, number, one, vars } from './dom.js';
@@ -32,9 +32,9 @@ function adopt(raw) {
   measures = data.measures;
   series = data.series;
   points = data.points.map((p, i) => ({
-    facts: [], provenance: [], launch: [], again: '', ...p, i,
+    facts: [], provenance: [], launch: [], again: '', validity: 'valid', repeats: 1, reasons: [], cautions: [], name: `${p.line}/c${p.c}`, source: series[p.s].source, ...p, i,
     v: Object.fromEntries(data.keys.map((key, k) => [key, p.v[k]]).filter(([, v]) => v != null)),
-    why: Object.fromEntries(p.why.map(([k, r]) => [data.keys[k], data.reasons[r]])),
+    why: Object.fromEntries((p.why ?? []).map(([k, r]) => [data.keys[k], data.reasons[r]])),
     bars: Object.fromEntries((p.bars ?? []).map(([k, low, high]) => [data.keys[k], [low, high]])),
   }));
   byId = new Map(points.map(p => [p.id, p]));

@@ -31,6 +31,7 @@ def get_page(request: Request) -> Response:
     asked = chart.settle(context.library, question, context.given.prices)
     holding = asked.holding
     every = {run.id: run for held in context.library.everything() for run in held.runs}
+    channels = [one for one in chart.channels_over(context.library, holding) if one not in question.overlay]
     can = [{"id": run.id, "name": run.name, "n": run.n} for run in every.values() if run.id not in question.overlay][
         :200
     ]
@@ -45,6 +46,7 @@ def get_page(request: Request) -> Response:
         keys=request.query_params,  # the page says itself what it does not know: it knows the keys that are its own
         overlays=[{"name": name, "n": n, "without": _without(question, id)} for id, name, n in asked.overlays],
         can_overlay=can,
+        channels_over=channels,
         x_title=axes.describe(asked.x)["label"] if asked.x else "x",
         y_title=axes.describe(asked.y)["label"] if asked.y else "y",
         rows=(),
