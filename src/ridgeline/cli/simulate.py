@@ -82,7 +82,8 @@ def _as_json(_: int, prediction: Prediction) -> None:
 def _as_line(width: int):  # type: ignore[no-untyped-def]
     def show(index: int, prediction: Prediction) -> None:
         if index == 1:
-            sys.stdout.write(f"{'predicted':<{width}}" + "".join(f"{name:>17}" for name, _, _ in COLUMNS) + "\n")
+            names = (*(name for name, _, _ in COLUMNS), "80% within")
+            sys.stdout.write(f"{'predicted':<{width}}" + "".join(f"{name:>17}" for name in names) + "\n")
         if prediction.point is not None:
             sys.stdout.write(f"{prediction.cell.name:<{width}}" + _figures(prediction.point) + "\n")
             sys.stdout.flush()
@@ -92,7 +93,10 @@ def _as_line(width: int):  # type: ignore[no-untyped-def]
 
 def _figures(point: Point) -> str:
     values = [(point.value(measure), factor) for _, measure, factor in COLUMNS]
-    return "".join(f"{'not known' if value is None else f'{value * factor:,.4g}':>17}" for value, factor in values)
+    shown = [None if value is None else f"{value * factor:,.4g}" for value, factor in values]
+    within = point.provenance["band"]["factor"]
+    shown.append(None if within is None else f"x/÷ {within:.2f}")
+    return "".join(f"{text or 'not known':>17}" for text in shown)
 
 
 def _store(path: Path, found: list[Prediction], settings: SweepSettings) -> None:

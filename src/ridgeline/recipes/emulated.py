@@ -30,7 +30,7 @@ def options_of(cell: Cell, facts: Facts, *, seed: int = 0) -> EngineOptions:
     """
     arm = cell.arm
     if arm.topology is None:
-        raise _uncovered(cell, "multi-node and disaggregated pools in virtual time")
+        raise _uncovered(cell, "pools as one engine")
     return _options(cell, facts, arm.topology, seed)
 
 

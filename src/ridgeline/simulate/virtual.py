@@ -62,7 +62,7 @@ class _Worker:
 
 
 class _Live(NamedTuple):
-    """A request on its way: the worker it is with, and what the one before that found cached (None: it is the first)."""
+    """A request on its way: the worker it is with, and what the one before it found cached (None: it is the first)."""
 
     send: Send
     sent_ns: int

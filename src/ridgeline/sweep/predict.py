@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ridgeline import __version__
 from ridgeline.core.cell import Cell
 from ridgeline.core.errors import RidgelineError
 from ridgeline.core.point import Point, Source
 from ridgeline.core.record import Replay
-from ridgeline.recipes.emulated import options_of
+from ridgeline.engine.options import EngineOptions
+from ridgeline.recipes.emulated import options_of, pool_options
+from ridgeline.recipes.placement import MANY, occupied, place
 from ridgeline.results.aggregate import aggregate
 from ridgeline.results.identity import run_key
-from ridgeline.simulate.engine import engine_of
-from ridgeline.simulate.virtual import simulate
+from ridgeline.simulate.cost import StepCost
+from ridgeline.simulate.engine import Engine, engine_of
+from ridgeline.simulate.validate import BAND
+from ridgeline.simulate.virtual import Pools, simulate
 from ridgeline.sweep.deploy import facts_of
 from ridgeline.sweep.pools import estimated
 from ridgeline.sweep.run import asked
@@ -35,8 +40,7 @@ def predict(cell: Cell, settings: SweepSettings, workload: Workload) -> Predicti
     """One cell. What the engine model does not cover is a refusal by name, not an exception."""
     cell = asked(cell, settings)
     try:
-        options = options_of(cell, facts_of(cell), seed=settings.seed)
-        engine = engine_of(options, lazy=True)
+        options, engine = modelled(cell, settings.seed)
     except RidgelineError as error:
         return Prediction(cell, None, None, error.message)
     key = run_key(
@@ -55,14 +59,42 @@ def predict(cell: Cell, settings: SweepSettings, workload: Workload) -> Predicti
         cell=cell,
         source=Source.PREDICTED,
         run_key=key,
+        gpus=sum(occupied(cell).values()) if cell.arm.pools else None,
         provenance={
             "ridgeline": __version__,
+            "band": band_of(engine),
             "trace": workload.source(cell),
             "trace_digest": workload.digest(cell),
             "settings": settings.identity(),
         },
     )
     return Prediction(cell, point, replay)
+
+
+def modelled(cell: Cell, seed: int) -> tuple[EngineOptions, Engine | Pools]:
+    """The engine of a cell, or its pools: one engine a worker, a router before them, KV over their links. The options
+    are those of an engine that decodes. Raises EnvironmentFailed or InputError for what is not covered, by name."""
+    if not cell.arm.pools:
+        options = options_of(cell, facts_of(cell), seed=seed)
+        return options, engine_of(options, lazy=True)
+    by_role = pool_options(cell, facts_of(cell), seed=seed)
+    engines: dict[str, list[Engine]] = {role: [] for role in by_role}
+    for worker in place(cell, MANY):
+        engines[worker.role].append(engine_of(by_role[worker.role], lazy=True))
+    if engines.keys() >= {"prefill", "decode"}:
+        return by_role["decode"], Pools(tuple(engines["prefill"]), tuple(engines["decode"]))
+    role = next(iter(by_role))
+    return by_role[role], Pools((), tuple(engines[role]))
+
+
+def band_of(engine: Engine | Pools) -> Mapping[str, Any]:
+    """How far to trust a prediction: in four of five cases the measured tokens/s/GPU is within `factor` of it, as far
+    as layouts tell that the parameters were not fitted on."""
+    engines = (*engine.prefill, *engine.decode) if isinstance(engine, Pools) else (engine,)
+    spreads = [each.price.p.spread for each in engines if isinstance(each.price, StepCost)]
+    if not spreads or None in spreads:
+        return {"factor": None, "reason": "these cost parameters were not held against measured points"}
+    return {"factor": round(math.exp(BAND * max(s for s in spreads if s is not None)), 4), "share": 0.8}
 
 
 def predict_all(
