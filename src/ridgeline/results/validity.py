@@ -165,7 +165,7 @@ def _window(scope: Scope, cell: Cell) -> Iterator[Breach]:
 
 
 def _client(scope: Scope, source: Source) -> Iterator[Breach]:
-    waits, lags = np.sort(ttft(scope).values), np.sort(send_lag(scope).values)
+    waits, lags = ttft(scope).values, send_lag(scope).values
     if not len(waits):
         return
     median = percentile(waits, 50)

@@ -6,6 +6,7 @@ import numpy as np
 
 from ridgeline.results.metrics.registry import Amount, Sample, metric
 from ridgeline.results.metrics.scope import Scope
+from ridgeline.results.sweepline import Floats
 
 EMULATOR_LAG = "ridgeline:emulator_lag_seconds"
 
@@ -20,8 +21,11 @@ EMULATOR_LAG = "ridgeline:emulator_lag_seconds"
     pitfalls="above 5 % of the median ttft the client shapes the result; simulated seconds: a speed-up enlarges it",
 )
 def send_lag(scope: Scope) -> Sample:
-    lag = (scope.columns["sent_ns"] - scope.columns["scheduled_ns"])[scope.columns.profiling] / 1e9
-    return Sample(np.clip(lag[~np.isnan(lag)], 0, None), "no profiling request was sent")
+    def lags() -> Floats:
+        lag = (scope.columns["sent_ns"] - scope.columns["scheduled_ns"])[scope.columns.profiling] / 1e9
+        return np.clip(lag[~np.isnan(lag)], 0, None)
+
+    return Sample(scope.ordered("send lag", lags), "no profiling request was sent", ordered=True)
 
 
 @metric(

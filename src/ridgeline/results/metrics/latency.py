@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ridgeline.core.record import Outcome
 from ridgeline.results.metrics.registry import Amount, Sample, metric
 from ridgeline.results.metrics.scope import Scope
 from ridgeline.results.metrics.statistics import PERCENTILES
+from ridgeline.results.sweepline import Floats
 
 
 @metric(
@@ -33,7 +32,7 @@ def ttfb(scope: Scope) -> Sample:
     pitfalls="role-only and empty chunks do not stop the clock; of a single agentic run the median varies by a third",
 )
 def ttft(scope: Scope) -> Sample:
-    return Sample(scope.seconds("sent_ns", "first_token_ns"), "no good request received a token")
+    return Sample(_since_sent(scope, "first_token_ns"), "no good request received a token", ordered=True)
 
 
 @metric(
@@ -85,7 +84,7 @@ def icl(scope: Scope) -> Sample:
     pitfalls="grows with the answer's length: compare only at equal output lengths, or use e2e_interactivity",
 )
 def e2e_latency(scope: Scope) -> Sample:
-    return Sample(scope.seconds("sent_ns", "last_token_ns"), "no good request received a token")
+    return Sample(_since_sent(scope, "last_token_ns"), "no good request received a token", ordered=True)
 
 
 @metric(
@@ -114,10 +113,15 @@ def full_decode_duration(scope: Scope) -> Sample:
     return Sample(scope.seconds("first_token_ns", "end_ns"), "no good request received a token")
 
 
+def _since_sent(scope: Scope, end: str) -> Floats:
+    """Seconds from sending to `end`, ascending."""
+    return scope.ordered(f"sent to {end}", lambda: scope.seconds("sent_ns", end))
+
+
 def _adjusted(scope: Scope, end: str) -> dict[str, Amount]:
     """Percentiles over successes and one +infinity for every error, without interpolating towards infinity: the
     sample nearest to p/100*(n-1), halves to the even one (AIPerf adj_*)."""
-    values = np.sort(scope.seconds("sent_ns", end))
+    values = _since_sent(scope, end)
     errors = errors_of(scope)
     n = len(values) + errors
     found = {}

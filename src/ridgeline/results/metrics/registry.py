@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.point import Axis, Measure
 from ridgeline.core.units import Better
@@ -25,10 +27,11 @@ Kind = Literal["distribution", "speed", "parts", "scalar"]
 
 
 class Sample(NamedTuple):
-    """Values of a distribution (finite ones only), or the reason why there are none."""
+    """Values of a distribution (finite ones only), or the reason why there are none. `ordered`: they ascend."""
 
     values: Samples
     missing: str
+    ordered: bool = False
 
 
 class Amount(NamedTuple):
@@ -69,7 +72,8 @@ class Metric:
             return {self.name: self._one(found)}
         if self.kind == "parts":
             return {f"{self.name}.{part}": self._one(found[part]) for part in self.parts}
-        summary = summarise(found.values, self.unit, missing=found.missing, withhold=withhold)
+        ordered = found.values if found.ordered else np.sort(found.values)
+        summary = summarise(ordered, self.unit, missing=found.missing, withhold=withhold)
         if self.kind == "speed":
             summary = rates(summary, found.values, self.unit)
         return {f"{self.name}.{statistic}": measure for statistic, measure in summary.items()}

@@ -6,7 +6,7 @@ those of the profiling phase that ended well and whose times are in order; laten
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -105,12 +105,23 @@ class Scope:
             two = good & (lengths >= 2)
             first.append(gaps[part.offsets[:-1][two]] / 1e9)
             # The last gap of every request leads into the next one and is none.
-            inside = np.repeat(good, lengths)[:-1]
+            inside = np.repeat(good, lengths)[:-1] if not good.all() else np.ones(len(gaps), dtype=bool)
             ends = part.offsets[1:][lengths > 0] - 1
             inside[ends[ends < len(gaps)]] = False
             # Half the memory of a double; 24 bits are finer than any clock over a gap.
-            pooled.append((gaps[inside] / 1e9).astype(np.float32))
+            found = gaps[inside]
+            pooled.append(np.divide(found, 1e9, out=np.empty(len(found), dtype=np.float32), casting="same_kind"))
         return Gaps(*(np.concatenate(found) if found else np.empty(0) for found in (first, pooled)))
+
+    @cached_property
+    def _ordered(self) -> dict[str, Floats]:
+        return {}
+
+    def ordered(self, name: str, values: Callable[[], Floats]) -> Floats:
+        """`values` in ascending order, kept under `name`: for a sample that several metrics look at."""
+        if name not in self._ordered:
+            self._ordered[name] = np.sort(values())
+        return self._ordered[name]
 
     def seconds(self, start: str, end: str) -> Floats:
         """Seconds from one time to another, for the good requests that have both."""

@@ -10,11 +10,15 @@ from ridgeline.results.sweepline import Floats
 
 
 def itl_seconds(scope: Scope, end: str = "last_token_ns") -> Floats:
-    """(last - first token)/(output tokens - 1) of the good requests with at least two output tokens, seconds. `end`:
-    the time that stands for the last token."""
-    tokens = scope.pick("completion_tokens")
-    span = (scope.pick(end) - scope.pick("first_token_ns")) / 1e9
-    return finite(_divide(span, np.where(tokens >= 2, tokens - 1, np.nan)))
+    """(last - first token)/(output tokens - 1) of the good requests with two or more output tokens: seconds, ascending.
+    `end`: the time that stands for the last token."""
+
+    def values() -> Floats:
+        tokens = scope.pick("completion_tokens")
+        span = (scope.pick(end) - scope.pick("first_token_ns")) / 1e9
+        return finite(_divide(span, np.where(tokens >= 2, tokens - 1, np.nan)))
+
+    return scope.ordered(f"itl to {end}", values)
 
 
 def _divide(a: Floats, b: Floats) -> Floats:
@@ -32,7 +36,7 @@ def _divide(a: Floats, b: Floats) -> Floats:
     pitfalls="too small when the first chunk holds several tokens (speculation, stream interval): see tpot",
 )
 def itl(scope: Scope) -> Sample:
-    return Sample(itl_seconds(scope), "no good request with two or more output tokens")
+    return Sample(itl_seconds(scope), "no good request with two or more output tokens", ordered=True)
 
 
 @metric(
@@ -65,7 +69,7 @@ def tpot(scope: Scope) -> Sample:
     pitfalls="a high percentile is the slow tail, not the fast one; says nothing about queueing: see e2e_interactivity",
 )
 def interactivity(scope: Scope) -> Sample:
-    return Sample(itl_seconds(scope), "no good request with two or more output tokens")
+    return Sample(itl_seconds(scope), "no good request with two or more output tokens", ordered=True)
 
 
 @metric(
@@ -78,7 +82,7 @@ def interactivity(scope: Scope) -> Sample:
     pitfalls="what InferenceX's app shows for agentic points where it has it; itl stops at the last token",
 )
 def full_itl(scope: Scope) -> Sample:
-    return Sample(itl_seconds(scope, "end_ns"), "no good request with two or more output tokens")
+    return Sample(itl_seconds(scope, "end_ns"), "no good request with two or more output tokens", ordered=True)
 
 
 @metric(
@@ -92,7 +96,7 @@ def full_itl(scope: Scope) -> Sample:
     pitfalls="a high percentile is the slow tail, as with interactivity",
 )
 def full_interactivity(scope: Scope) -> Sample:
-    return Sample(itl_seconds(scope, "end_ns"), "no good request with two or more output tokens")
+    return Sample(itl_seconds(scope, "end_ns"), "no good request with two or more output tokens", ordered=True)
 
 
 @metric(
