@@ -52,6 +52,7 @@ class EngineOptions:
     checkpoints: str = "all"  # where windows and states can be resumed: "all" | "prompt" | "chunks"
     checkpoint_interval: int = 0  # tokens; and at multiples of these
     host_kv_tokens: int = 0  # second tier in host memory, tokens per rank
+    host_lease_s: float = 5.0  # how long blocks found there are kept from eviction while they wait to be loaded
     kv_tokens: int | None = None  # overrides what memory arithmetic gives, per rank
     router: str = "session"  # how requests are spread over data-parallel ranks
     seed: int = 0

@@ -102,6 +102,7 @@ class Engine:
         lazy: bool = False,
         stages: int = 1,
         load_s: float = 0.0,
+        lease_s: float = 5.0,
         handover: Handover | None = None,
     ) -> None:
         self.limits = limits
@@ -116,7 +117,9 @@ class Engine:
         self._load_ns = nanoseconds(load_s)  # to bring one block from the host tier
         self._link_free = [0] * ranks
         self.handover = handover or Handover(ranks, 0, 1.0)
-        self._loads: list[tuple[int, int, int, Request]] = []
+        self._lease_ns = nanoseconds(lease_s)
+        self._loads: list[tuple[int, int, int, Request]] = []  # when, request, rank; lapses of leases likewise
+        self._lapses: list[tuple[int, int, int, Request]] = []
         self._async = async_scheduling and stages == 1
         self._stages = stages
         self._free_at = 0  # when the first stage is through with the last step
@@ -242,8 +245,12 @@ class Engine:
 
     def _begin(self, now_ns: int, *, from_idle: bool) -> None:
         while self._loads and self._loads[0][0] <= now_ns:
+            while self._lapses and self._lapses[0][0] < self._loads[0][0]:
+                self._lapse()
             _, _, rank, request = heapq.heappop(self._loads)
             self.ranks[rank].loaded(request)
+        while self._lapses and self._lapses[0][0] <= now_ns:
+            self._lapse()
         batches = tuple(self._planned[i] or self._schedule(i, now_ns) for i in range(len(self.ranks)))
         self._planned = [None] * len(self.ranks)
         if not any(batches):
@@ -257,6 +264,10 @@ class Engine:
         self.steps += 1
         if self._async:
             self._planned = [self._schedule(i, now_ns) for i in range(len(self.ranks))]
+
+    def _lapse(self) -> None:
+        _, _, rank, request = heapq.heappop(self._lapses)
+        self.ranks[rank].lapse(request)
 
     def _schedule(self, rank: int, now_ns: int) -> Batch | None:
         scheduler = self.ranks[rank]
@@ -277,6 +288,8 @@ class Engine:
             ready = max(now_ns, self._link_free[rank]) + blocks * self._load_ns
             self._link_free[rank] = ready
             heapq.heappush(self._loads, (ready, request.key, rank, request))
+            if ready > now_ns + self._lease_ns:
+                heapq.heappush(self._lapses, (now_ns + self._lease_ns, request.key, rank, request))
         scheduler.loads.clear()
         for request, blocks in scheduler.fetches:
             heapq.heappush(self._loads, (self.handover.fetch(rank, blocks, now_ns), request.key, rank, request))
@@ -312,6 +325,7 @@ def engine_of(
         async_scheduling=options.async_scheduling,
         lazy=lazy,
         stages=topology.pp,
+        lease_s=options.host_lease_s,
         load_s=block_bytes / (options.gpu.host_bandwidth * price.p.link),
         handover=Handover(
             topology.dp_ranks,

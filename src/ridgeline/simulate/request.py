@@ -30,6 +30,7 @@ class Request:
         "in_flight",
         "key",
         "last_ns",
+        "leased",
         "level",
         "max_tokens",
         "outputs",
@@ -57,6 +58,7 @@ class Request:
         self.in_flight = 0  # tokens of batches under way
         self.cached: int | None = None  # prompt tokens found in a cache at first admission
         self.external = 0  # of these, tokens that came from another tier
+        self.leased = False  # a load from the host tier is or was on the way
         self.remote = 0  # prompt tokens whose KV another engine has and hands over
         self.held: Held | None = None
         self.steps = 0  # decoding steps booked

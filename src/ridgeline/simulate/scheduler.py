@@ -74,6 +74,7 @@ class Scheduler:
         self.running: list[Request] = []
         self.loading: list[Request] = []  # their blocks are on the way from the host tier
         self.loads: list[tuple[Request, int]] = []  # loads to start: request, blocks
+        self._leases: dict[int, Held] = {}  # by request: blocks of the host tier that a look-up keeps from eviction
         self.fetches: list[tuple[Request, int]] = []  # the same from another engine
         self.turn = 0  # steps of the whole engine, for the prefill interval
         self.queries = 0  # prompt tokens looked up, repeated look-ups of a blocked request included (as vLLM counts)
@@ -130,21 +131,37 @@ class Scheduler:
             self.running.remove(request)
         elif request in self.loading:
             self.loading.remove(request)
+            self.lapse(request)
         else:
             self.waiting.remove(request)
         self._free(request)
         request.done = True
 
     def loaded(self, request: Request) -> None:
-        """Blocks from the host tier have arrived: the request is the next to be admitted."""
+        """Blocks from the host tier or another engine have arrived: the request is the next to be admitted. What the
+        host has evicted since its lease lapsed has not come, and will be computed."""
         if request.done:
             return
         self.settle()
         self.loading.remove(request)
-        assert request.held is not None
-        self.pool.name(request.held, request.held.size)
+        held = request.held
+        assert held is not None
+        came = held.size
+        if self.host is not None and request.key not in self._leases and request.leased:
+            came = max(held.named, min(came, self.host.match(request.hashes, came).blocks))
+            lost = (held.size - came) * self.limits.block_size
+            request.external -= lost
+            self.external_hits -= lost
+        self.lapse(request)
+        self.pool.name(held, came)
         self.waiting.appendleft(request)
         self._blocked = None
+
+    def lapse(self, request: Request) -> None:
+        """A look-up's lease on host blocks ends: from now on they are used last, and may be evicted."""
+        lease = self._leases.pop(request.key, None)
+        if lease is not None and self.host is not None:
+            self.host.release(lease)
 
     def schedule(self) -> Batch | None:
         """The next batch, or None when there is nothing to compute."""
@@ -355,12 +372,13 @@ class Scheduler:
         while self.waiting and budget > 0 and len(self.running) < limits.max_num_seqs:
             request = self.waiting[0]
             loaded = request.held
-            found = Match(loaded.size, 0) if loaded else self._found(request)
+            found = Match(loaded.named, 0) if loaded else self._found(request)
             hit = found.blocks * limits.block_size
             missing = request.tokens - hit
             count = self._chunk(missing, budget)
-            need = self._blocks(hit + count) - found.blocks + limits.held
-            whole = self._blocks(request.tokens) - found.blocks + limits.held if limits.reserve_full_isl else need
+            has = loaded.size if loaded else found.blocks
+            need = max(0, self._blocks(hit + count) - has) + limits.held
+            whole = max(0, self._blocks(request.tokens) - has) + limits.held if limits.reserve_full_isl else need
             if max(need, whole) + found.free > pool.free - limits.watermark_blocks and (self.running or pool.used):
                 self._blocked = (request, hit)
                 break
@@ -413,7 +431,8 @@ class Scheduler:
         request.external = more * self.limits.block_size
         self.loading.append(request)
         self.loads.append((request, more))
-        self._touch(request, there)
+        self._leases[request.key] = self.host.hold(request.hashes, there)
+        request.leased = True
         return True
 
     def _fetch(self, request: Request, held: Held) -> bool:
