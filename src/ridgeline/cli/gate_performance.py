@@ -21,43 +21,52 @@ SHOWN = "throughput_per_gpu.total"
 PICTURE = "frontier.svg"
 
 
-def make(
-    candidate: str, store: str | None, data: Path | None, dashboard: str | None, out: Path | None, picture: str | None
-) -> Callable[[Sequence[Cell]], Performance | None]:
-    """The comparison of `candidate` (a run folder, other results, or a run of the store). `picture`: the address under
-    which the picture written to `out` will be served. Raises InputError for a dashboard that is no address."""
-    if dashboard is not None and urlsplit(dashboard).scheme not in ("http", "https"):
-        raise InputError([Problem("must be an address", key="--dashboard", hint="http://HOST:PORT")])
+class Asked(NamedTuple):
+    """`candidate`: a run folder, other results, or a run of the store. `out`: where the picture is written, `picture`:
+    the address under which it will be served."""
 
-    def judge(_: Sequence[Cell]) -> Performance | None:
-        return _compared(candidate, store, data, dashboard, out, picture)
-
-    return judge
+    candidate: str
+    store: str | None = None
+    data: Path | None = None
+    dashboard: str | None = None
+    out: Path | None = None
+    picture: str | None = None
 
 
-def _compared(
-    candidate: str, store: str | None, data: Path | None, dashboard: str | None, out: Path | None, picture: str | None
-) -> Performance:
+def make(asked: Asked) -> Callable[[Sequence[Cell]], Performance | None]:
+    """The comparison that was asked for. Raises InputError for a dashboard that is no address, and for a picture that
+    is written nowhere."""
+    problems = []
+    if asked.dashboard and urlsplit(asked.dashboard).scheme not in ("http", "https"):
+        problems.append(Problem("must be an address", key="--dashboard", hint="http://HOST:PORT"))
+    if asked.picture and asked.out is None:
+        problems.append(Problem("goes with --out, where the picture is written", key="--picture"))
+    if problems:
+        raise InputError(problems)
+    return lambda _: _compared(asked)
+
+
+def _compared(asked: Asked) -> Performance:
     from ridgeline.cli.stores import side
     from ridgeline.results.compare import compare
 
-    mine = side(candidate, store, data)
-    before = _published(store, data, {point.line for point in mine.points})
-    words = ["ridgeline", "compare", ",".join(dict.fromkeys(_runs(before))), candidate]
-    command = shlex.join([*words, *(["--store", store] if store else [])])
-    overlay = _overlay(dashboard, candidate, mine, store, data)
+    mine = side(asked.candidate, asked.store, asked.data)
+    before = _published(asked.store, asked.data, {point.line for point in mine.points})
+    words = ["ridgeline", "compare", ",".join(dict.fromkeys(_runs(before))), asked.candidate]
+    command = shlex.join([*words, *(["--store", asked.store] if asked.store else [])])
+    overlay = _overlay(asked, mine)
     if not before.points:
         what = "nothing is published of these lines yet: these are their first results"
         alone = tuple(sorted({p.name for p in mine.points}))
         return Performance("no baseline", what, unmatched=alone, overlay=overlay.address, serve=overlay.serve)
     answer = compare(before, mine)
-    image = _picture(before.points, mine.points, out)
+    drawn = _picture(before.points, mine.points, asked.out)
     return Performance(
         verdict=str(answer.overall.verdict),
         sentence=answer.overall.reason,
         matched=_matched(answer),
         unmatched=tuple(item.name for item in answer.alone),
-        picture=picture or image,
+        picture=drawn and (asked.picture or drawn),
         command=command,
         overlay=overlay.address,
         serve=overlay.serve,
@@ -126,22 +135,22 @@ class _Overlay(NamedTuple):
     serve: str | None
 
 
-def _overlay(dashboard: str | None, candidate: str, mine: Side, store: str | None, data: Path | None) -> _Overlay:
+def _overlay(asked: Asked, mine: Side) -> _Overlay:
     """Where a dashboard shows the candidate laid over, and how one is started that has it: a run that the store holds
     is known by its number there, a folder by the name that a dashboard gives to what it is told of."""
     from ridgeline.cli.shelves import overlays
     from ridgeline.cli.stores import open_store
 
     runs = {str(facts["run"]) for facts in mine.about.values() if facts.get("run")}
-    with open_store(store, data) as opened:
+    with open_store(asked.store, asked.data) as opened:
         held = sorted(runs & {str(row["id"]) for row in opened.runs()})
-    place = ["--store", store] if store else []
-    path = Path(candidate)
+    place = ["--store", asked.store] if asked.store else []
+    path = Path(asked.candidate)
     if not held and path.exists():
         held = [run.id for shelf in overlays([path]) for run in shelf.runs()]
-        place += ["--overlay", candidate]
+        place += ["--overlay", asked.candidate]
     if not held:
         return _Overlay(None, None)
     query = urlencode([("overlay", run) for run in held], quote_via=quote)
-    address = f"{dashboard.rstrip('/')}/?{query}" if dashboard else None
+    address = f"{asked.dashboard.rstrip('/')}/?{query}" if asked.dashboard else None
     return _Overlay(address, shlex.join(["ridgeline", "serve", *place]))

@@ -75,6 +75,9 @@ def gate(
     data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help=DATA_HELP)] = None,
     dashboard: Annotated[str | None, typer.Option(metavar="URL", help="A running dashboard, for the overlay.")] = None,
     picture: Annotated[str | None, typer.Option(metavar="URL", help="Where OUT/frontier.svg will be served.")] = None,
+    pictures: Annotated[
+        str | None, typer.Option(metavar="BRANCH", help="With --post: keep the picture there, and show it.")
+    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -102,6 +105,8 @@ def gate(
     paths = map(tuple, (observations or (), dumps or (), tables or (), golden or ()))
     if (event is None) == (comment_at is None):
         raise InputError([Problem("give an event's payload, or --comment with an address", key="--event")])
+    if pictures is not None and (out is None or picture is not None or not post):
+        raise InputError([Problem("goes with --out and --post, and in place of --picture", key="--pictures")])
     told = inputs.event_from(event) if event is not None else None
     name = told.repository if told else inputs.repository_of(str(comment_at))
     asks = facts is not None or online or post or told is None
@@ -115,15 +120,18 @@ def gate(
         preflight = None if no_preflight else gate_preflight.make(known, inputs.today(), dry_run=dry_run)
         around = inputs.surroundings(happened, hub, rules, evals, preflight)
         if candidate is not None:
-            compared = gate_performance.make(candidate, store, data, dashboard, out, picture)
-            around = replace(around, performance=compared)
+            asked = gate_performance.Asked(candidate, store, data, dashboard, out, picture)
+            around = replace(around, performance=gate_performance.make(asked))
         judge = judge_push if happened.kind == "push" else judge_pull
         verdict = outputs_.with_fork(judge(happened, place, rules, around), happened, hub, rules)
+        shown = outputs_.picture_of(verdict, pictures) if pictures else None
+        if shown is not None and verdict.performance is not None:
+            verdict = replace(verdict, performance=replace(verdict.performance, picture=shown.address))
         text = comment.gate_comment(verdict, outputs_.server())
         if out is not None:
             outputs_.write(out, verdict, text)
         if post and hub is not None:
-            outputs_.post(hub, verdict, text, rules)
+            outputs_.post(hub, verdict, text, rules, shown)
     if github:
         sys.stderr.write(outputs_.workflow_commands(plain_data(verdict)["annotations"]))
     sys.stdout.write(json.dumps(plain_data(verdict), indent=1) + "\n" if as_json else text)

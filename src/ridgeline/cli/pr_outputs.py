@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ridgeline.core.errors import EnvironmentFailed
+from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
 
 if TYPE_CHECKING:
     from ridgeline.publish.forge.event import Event
@@ -52,6 +53,8 @@ def write(folder: Path, verdict: Gate, text: str) -> None:
         "comment.md": text,
         "annotations.json": json.dumps(data["annotations"], indent=1) + "\n",
     }
+    if verdict.reminder is not None:
+        files["reminder.md"] = verdict.reminder
     if verdict.sign_off is not None:
         files["sign-off.md"] = sign_off_comment(verdict.sign_off)
     for name, content in files.items():
@@ -59,8 +62,31 @@ def write(folder: Path, verdict: Gate, text: str) -> None:
     sys.stderr.write(f"written: {', '.join(files)} in {folder}\n")
 
 
-def post(hub: GitHub, verdict: Gate, text: str, policy: GatePolicy) -> None:
-    """The gate's one comment, and, once somebody signed, the sign-off's comment and status for this head."""
+class Picture(NamedTuple):
+    """A frontier's picture as a file of a branch; `address`: where GitHub serves it."""
+
+    branch: str
+    path: str
+    text: str
+    address: str
+
+
+def picture_of(verdict: Gate, branch: str) -> Picture | None:
+    """The picture that was drawn beside the verdict, for a branch that holds nothing else; None when there is none. It
+    is named by its content: what a cache keeps of it stays right. Raises InputError for a branch of another kind."""
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*(?:/[\w-][\w.-]*)*", branch) or branch in ("main", "master"):
+        raise InputError([Problem("must be a branch for pictures alone", key="--pictures", hint="ridgeline-pictures")])
+    performance = verdict.performance
+    if performance is None or performance.picture is None:
+        return None
+    text = Path(performance.picture).read_text(encoding="utf-8")
+    path = f"{verdict.number}/{hashlib.sha256(text.encode()).hexdigest()[:16]}.svg"
+    return Picture(branch, path, text, f"{server()}/{verdict.repository}/raw/{branch}/{path}")
+
+
+def post(hub: GitHub, verdict: Gate, text: str, policy: GatePolicy, picture: Picture | None = None) -> None:
+    """The gate's one comment with its picture, the reminder where it is due, and, once somebody signed, the sign-off's
+    comment and status for this head."""
     from ridgeline.publish.gate import comment, signoff
 
     if verdict.number is None:
@@ -68,6 +94,11 @@ def post(hub: GitHub, verdict: Gate, text: str, policy: GatePolicy) -> None:
     now = hub.pull(verdict.number)
     if now is None or now.head_sha != verdict.head:
         raise EnvironmentFailed("the head moved while it was judged; nothing was posted", hint="judge the newer commit")
+    if picture is not None:
+        about = f"Frontier of pull request {verdict.number} at {verdict.head[:12]}"
+        hub.keep_file(picture.branch, picture.path, picture.text, about)
+    if verdict.reminder is not None:
+        hub.post_comment(verdict.number, verdict.reminder)
     hub.keep_comment(verdict.number, comment.MARKER, text)
     if verdict.sign_off is not None and verdict.sign_off.signer is not None:
         hub.keep_comment(verdict.number, signoff.marker(verdict.head), comment.sign_off_comment(verdict.sign_off))

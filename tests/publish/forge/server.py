@@ -31,6 +31,7 @@ class Hub:
     seen: list[tuple[str, str, dict[str, str], Any]] = field(default_factory=list)
     address: str = ""
     next_host: str = ""
+    made: dict[str, Any] = field(default_factory=dict)  # path -> answer to a write
 
     def start(self) -> Callable[[], None]:
         """Serve until the returned function is called."""
@@ -50,7 +51,8 @@ class Hub:
                     self._send(fault.status, fault.body, fault.headers)
                     return
                 if self.command != "GET":
-                    self._send(201, b'{"id": 1}', {})
+                    made = hub.made.get(path, {"id": 1})
+                    self._send(201, json.dumps(made).encode(), {})
                     return
                 if path not in hub.answers:
                     self._send(404, b'{"message": "Not Found"}', {})

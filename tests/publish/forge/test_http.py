@@ -250,3 +250,26 @@ PULL = {
     "base": {"ref": "main", "sha": "a" * 40, "repo": {"full_name": "up/stream"}},
     "head": {"ref": "b", "sha": "b" * 40, "repo": None},
 }
+
+
+def test_a_file_is_added_to_a_branch_once(hub: Hub, client: Client) -> None:
+    """A branch that is not there begins with the file; later ones follow on what it holds."""
+    place = "repos/acme/bench/git"
+    hub.made = {f"{place}/trees": {"sha": "a" * 40}, f"{place}/commits": {"sha": "b" * 40}}
+    client.github.keep_file("pictures", "7/x.svg", "<svg/>", "first")
+    assert [(method, path.removeprefix(f"{place}/")) for method, path, *_ in hub.seen] == [
+        ("GET", "ref/heads/pictures"),
+        ("POST", "trees"),
+        ("POST", "commits"),
+        ("POST", "refs"),
+    ]
+    hub.answers = {f"{place}/ref/heads/pictures": {"object": {"sha": "b" * 40}}}
+    hub.answers[f"{place}/commits/{'b' * 40}"] = {"tree": {"sha": "c" * 40}}
+    hub.seen.clear()
+    client.github.keep_file("pictures", "8/y.svg", "<svg/>", "second")
+    (tree, commit, moved) = (body for method, _, _, body in hub.seen if method != "GET")
+    assert tree["base_tree"] == "c" * 40 and commit["parents"] == ["b" * 40] and moved == {"sha": "b" * 40}
+    hub.answers[f"{place}/commits/{'b' * 40}"] = {"tree": {"sha": "a" * 40}}  # what it would become
+    hub.seen.clear()
+    client.github.keep_file("pictures", "8/y.svg", "<svg/>", "again")
+    assert [method for method, *_ in hub.seen] == ["GET", "GET", "POST"]

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from tests.publish.changelog.repo import Repo
-from tests.publish.gate.kit import ENTRY, pull_event, write_policy
+from tests.publish.changelog.texts import REPOSITORY
+from tests.publish.forge.server import Hub
+from tests.publish.gate.kit import ENTRY, Answers, pull_event, write_policy
 from tests.publish.staging.runs import points, run
 
 from ridgeline.cli.main import main
@@ -111,3 +113,35 @@ def test_a_picture_may_be_served_elsewhere(pull: Repo, tmp_path: Path, capsys: p
     assert f"(<{address}>)" in text and found["verdict"] == "same"
     _, text = gate(pull, tmp_path, "--candidate", change, *store, "--picture", "javascript:alert(1)", capsys=capsys)
     assert "![" not in text and "`javascript:alert(1)`" in text
+    words = ["pr", "gate", "--event", str(tmp_path / "event.json"), "--repo", str(pull.root), "--candidate", change]
+    assert main([*words, *store, "--picture", address]) == 2 and "--out" in capsys.readouterr().err
+    assert main([*words, *store, "--pictures", "p", "--out", str(tmp_path / "o")]) == 2
+    assert "--post" in capsys.readouterr().err
+
+
+def test_the_comment_shows_the_picture(
+    pull: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Committed to a branch of its own, and shown from there."""
+    store = ["--store", str(tmp_path / "store")]
+    assert main(["stage", str(run(tmp_path / "a", made(1, 2))), *store]) == 0 and main(["promote", "a", *store]) == 0
+    change = str(run(tmp_path / "b", made(1, 2, factor=2.0)))
+    monkeypatch.setenv("GITHUB_TOKEN", "ghs_secret")
+    place = f"repos/{REPOSITORY}"
+    hub = Hub(page=100)
+    hub.answers = {f"{place}/{path}": one for path, one in Answers(pull_event(pull)["pull_request"]).by_path.items()}
+    hub.made = {f"{place}/git/{kind}": {"sha": id * 40} for kind, id in (("trees", "a"), ("commits", "b"))}
+    stop = hub.start()
+    try:
+        more = ["--candidate", change, *store, "--post", "--pictures", "pictures", "--api", hub.address]
+        found, text = gate(pull, tmp_path, *more, capsys=capsys)
+        with_main = ["--event", str(tmp_path / "event.json"), "--repo", str(pull.root), *more, "--pictures", "main"]
+        assert main(["pr", "gate", "--no-preflight", "--out", str(tmp_path / "out"), *with_main]) == 2
+    finally:
+        stop()
+    sent = {path.removeprefix(f"{place}/"): body for method, path, _, body in hub.seen if method == "POST"}
+    (file,) = sent["git/trees"]["tree"]
+    assert file["content"] == (tmp_path / "out/frontier.svg").read_text() and "base_tree" not in sent["git/trees"]
+    assert sent["git/refs"] == {"ref": "refs/heads/pictures", "sha": "b" * 40} and sent["git/commits"]["parents"] == []
+    assert found["picture"] == f"https://github.com/{REPOSITORY}/raw/pictures/{file['path']}"
+    assert f"(<{found['picture']}>)" in text and text == sent["issues/77/comments"]["body"]

@@ -71,7 +71,7 @@ def known_options(words: list[str]) -> set[str]:
 def test_every_command_exists(file: Path) -> None:
     texts = [file.read_text()] if file.suffix == ".md" else [step.get("run", "") for step in steps(file)]
     found = [words for text in texts for words in commands(text)]
-    assert found or file.name in ("gate.yml", "action.yml")
+    assert found or file.name in ("gate.yml", "compare.yml", "action.yml")
     for words in found:
         if words[1] not in APPS:
             assert words[1] in VERBS
@@ -203,7 +203,7 @@ def test_the_action_runs(repo: Repo, tmp_path: Path, runner: Runner) -> None:
     done = runner.run(judge, happened, values, tmp_path)
     assert done.returncode == 0, done.stderr
     verdict = tmp_path / "ridgeline-gate/verdict.json"
-    assert runner.output.read_text() == f"ok=true\nsweep=true\nverdict={verdict}\n"
+    assert runner.output.read_text() == f"folder={verdict.parent}\nok=true\nsweep=true\nverdict={verdict}\n"
     assert runner.summary.read_text() == (tmp_path / "ridgeline-gate/comment.md").read_text()
     assert [method for method, *_ in runner.hub.seen].count("POST") == 1
     assert "ghs_secret" not in done.stdout + done.stderr + verdict.read_text() + runner.summary.read_text()

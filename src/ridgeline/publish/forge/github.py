@@ -267,6 +267,28 @@ class GitHub:
         body = {"state": state, "context": context, "description": description[:140]}
         self._transport.send("POST", self._path(f"statuses/{commit}"), body)
 
+    def keep_file(self, branch: str, path: str, text: str, message: str) -> None:
+        """One commit that adds a file to a branch, which is made without a history when it is not there. Nothing is
+        committed when the branch holds the file already."""
+        tip = self._transport.one(self._path(f"git/ref/heads/{branch}"))
+        parents = [] if tip is None else [_read(tip, lambda read: read.sha("object", "sha"))]
+        tree: dict[str, Any] = {"tree": [{"path": path, "mode": "100644", "type": "blob", "content": text}]}
+        for parent in parents:
+            commit = self._transport.one(self._path(f"git/commits/{parent}"))
+            tree["base_tree"] = _read(commit, lambda read: read.sha("tree", "sha"))
+        made = self._made("trees", tree)
+        if made == tree.get("base_tree"):
+            return
+        commit = self._made("commits", {"message": message, "tree": made, "parents": parents})
+        if parents:
+            self._transport.send("PATCH", self._path(f"git/refs/heads/{branch}"), {"sha": commit})
+        else:
+            self._transport.send("POST", self._path("git/refs"), {"ref": f"refs/heads/{branch}", "sha": commit})
+
+    def _made(self, kind: str, body: dict[str, Any]) -> str:
+        """The id of a git object that was made."""
+        return _read(self._transport.send("POST", self._path(f"git/{kind}"), body), lambda read: read.sha("sha"))
+
     def dispatch(self, workflow: str, ref: str, inputs: dict[str, str]) -> None:
         """Start a workflow that is started by hand."""
         name = quote(workflow.rsplit("/", 1)[-1], safe="")

@@ -27,7 +27,7 @@ from ridgeline.publish.changelog.selection import Modifiers, Selection, matching
 from ridgeline.publish.forge.event import Comment, Event, PullRequest
 from ridgeline.publish.forge.github import JobRun
 from ridgeline.publish.gate import cells as cells_
-from ridgeline.publish.gate import signoff
+from ridgeline.publish.gate import reminder, signoff
 from ridgeline.publish.gate.change import Change, head_message, matching_files, read_change
 from ridgeline.publish.gate.decision import PUSH, Decision, Situation, decide, group, sweep_labels
 from ridgeline.publish.gate.jobs import Jobs, jobs_of
@@ -162,6 +162,7 @@ def judge_pull(event: Event, repository: Repository, policy: GatePolicy, around:
         group=group(situation, pull.number, head, policy),
         sign_off=signoff.judge(facts, policy) if pull.state == "open" and not pull.draft else None,
         performance=around.performance(chosen.planned_cells) if around.performance else None,
+        reminder=reminder.due(event.action, change.files, around.comments, policy),
         unlooked=unlooked,
     )
 

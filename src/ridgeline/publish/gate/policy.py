@@ -178,6 +178,15 @@ class Language:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reminder:
+    """What is said once to a change of these files, in every language the repository keeps."""
+
+    actions: tuple[str, ...] = key(_NAMES, "pull-request actions that bring it up")
+    paths: tuple[str, ...] = key(_PATTERNS, "changed files that it is about")
+    text: str = key(NAME, "the comment, as Markdown; {label} is the recommended label")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Images:
     private_registries: tuple[str, ...] = key(_PATTERNS, "hosts nobody outside can pull from")
     floating_tags: tuple[str, ...] = key(_NAMES, "tags that move")
@@ -210,6 +219,7 @@ class GatePolicy:
     sign_off: SignOff = key(nested(SignOff, "the sign-off"), "the reviewer's sign-off")
     language: Language = key(nested(Language, "the languages"), "two languages")
     images: Images = key(nested(Images, "the images"), "images")
+    reminder: Reminder | None = key(nested(Reminder, "the reminder"), "what contributors are told once", None)
     deprecated: tuple[Deprecated, ...] = key(
         many(nested(Deprecated, "a deprecation"), "a list of deprecations"), "what takes no new work", ()
     )

@@ -29,7 +29,7 @@ class Gate:
     """One judgement of one head commit. `remarks` are what is wrong or to be known; `not_proven` is what nothing known
     decides, which is neither a fault nor a pass. `unlooked`: parts that were not judged, with the reason. `priority`:
     the highest score of its jobs. `group`: of workflow runs. `performance`: None where no results exist. `fork`: for a
-    maintainer's label on a fork, what the trusted sweep starts with."""
+    maintainer's label on a fork, what the trusted sweep starts with. `reminder`: the comment that is due once."""
 
     repository: str
     number: int | None
@@ -48,6 +48,7 @@ class Gate:
     sign_off: SignOff | None = None
     performance: Performance | None = None
     fork: Dispatch | None = None
+    reminder: str | None = None
     unlooked: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -102,6 +103,7 @@ def as_json(gate: Gate) -> dict[str, Any]:
         "sign_off": None if gate.sign_off is None else gate.sign_off.as_json(),
         "performance": None if gate.performance is None else gate.performance.as_json(),
         "fork_dispatch": None if gate.fork is None else {"inputs": gate.fork.inputs, "why": list(gate.fork.why)},
+        "reminder": gate.reminder,
         "not_looked_at": dict(gate.unlooked),
     }
 
