@@ -37,7 +37,10 @@ def test_every_engine_is_told_in_its_own_words() -> None:
     found = speculation(cell(arm=MTP), RecipeSettings(), "mtp", THREE)
     assert found is not None
     assert found.vllm().of["synthetic_acceptance_length"] == 2.49
-    assert found.sglang_env()["SGLANG_SIMULATE_ACC_LEN"].of == "2.49"
+    assert found.sglang_env("lmsysorg/sglang:v0.5.14")["SGLANG_SIMULATE_ACC_LEN"].of == "2.49"
+    mode = "SGLANG_SIMULATE_ACC_TOKEN_MODE"
+    for image, known in (("v0.5.12", False), ("v0.5.14-rocm", False), ("v0.5.16", True), ("nightly-dev-1a2b", True)):
+        assert (mode in found.sglang_env(f"lmsysorg/sglang:{image}")) is known
     assert found.trt_env()["TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS"].of == "1.49"
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ridgeline.engine.formats import Formats
 
-NEWEST = {"vllm": (0, 32, 0), "sglang": (0, 5, 0)}
+NEWEST = {"vllm": (0, 32, 0), "sglang": (0, 5, 16)}
 _VERSION = re.compile(r"(?<![\w.])v?(\d+)\.(\d+)(?:\.(\d+))?")
 _KINDS = (("sglang", "sglang"), ("trtllm", "trt"), ("tensorrt", "trt"), ("atom", "atom"), ("vllm", "vllm"))
 

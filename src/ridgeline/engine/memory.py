@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.units import GIB
+from ridgeline.engine.builds import build_of, expert_pad
 from ridgeline.engine.kv import FULL, STATE, KvCapacity, KvPlan, capacity, plan_groups
 from ridgeline.engine.kvlayers import kv_layers
 from ridgeline.engine.options import EngineOptions
-from ridgeline.engine.weights import Weights, expert_padding, weights
+from ridgeline.engine.weights import Weights, weights
 from ridgeline.spec.facts.model import Dense, Experts
 
 # Measured on one H200 with vLLM 0.24: 0.22 GiB outside the allocator on one GPU. The collectives' buffers of a
@@ -73,7 +74,8 @@ def memory_of(options: EngineOptions) -> Memory:
         options.topology,
         options.formats,
         mtp=options.spec_decode,
-        pad=expert_padding(options.formats, options.gpu.vendor),
+        # Of other engines no padding is known; theirs is taken to be vLLM's.
+        pad=expert_pad(build_of(options.engine, "vllm"), options.formats, options.gpu.vendor),
     )
     requested = math.ceil(options.gpu.memory_bytes * options.gpu_memory_utilization)
     activation = activation_bytes(options)

@@ -44,7 +44,7 @@ class Weights(NamedTuple):
 
 def weights(arch: ModelArch, topology: Topology, formats: Formats, *, mtp: bool = False, pad: int = 1) -> Weights:
     """Weight bytes per GPU. `mtp` adds one multi-token-prediction module (its embedding and head are the model's own).
-    `pad`: multiple to which a rank's expert width is rounded up, see `expert_padding`."""
+    `pad`: multiple to which a rank's expert width is rounded up, see `builds.expert_pad`."""
     tp, hidden = topology.attention_tp, arch.hidden
     blocks = arch.blocks + (arch.mtp if mtp else ())
     stage = math.ceil(arch.layers / topology.pp) / arch.layers
@@ -91,11 +91,6 @@ def _gate_bytes(arch: ModelArch, block: Block) -> float:
         return 0.0
     extra = arch.vocab * ffn.top_k * 4 if ffn.hash_routed else 4 * ffn.count
     return 2.0 * router_parameters(ffn, arch.hidden) + extra
-
-
-def expert_padding(formats: Formats, vendor: str) -> int:
-    """The multiple that mxfp4 kernels round expert widths up to (ROCm aiter 256, DeepGEMM and Marlin 128), else 1."""
-    return (256 if vendor == "amd" else 128) if formats.experts == "mxfp4" else 1
 
 
 def constructor_buffers(

@@ -138,7 +138,7 @@ def _sglang_worker(cell: Cell, facts: Facts, settings: RecipeSettings, worker: W
             disaggregation_transfer_backend=asked(transfer, cell) if split else None,
             disaggregation_bootstrap_port="{port:bootstrap}" if prefill else None,
         )
-        env: Env = {**WORKER, **(drafting.sglang_env() if drafting else {})}
+        env: Env = {**WORKER, **(drafting.sglang_env(cell.benchmark.image) if drafting else {})}
         found.append(
             sglang.service(
                 options,

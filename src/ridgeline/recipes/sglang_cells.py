@@ -53,7 +53,7 @@ def _deployment(cell: Cell, facts: Facts, settings: RecipeSettings, choices: Cho
     options = engine_options(cell, facts, ranks_of(cell.arm.topology), choices, drafting)
     engine = service(
         replace(options, tier=_hicache(cell, facts, choices)),
-        env=drafting.sglang_env() if drafting else {},
+        env=drafting.sglang_env(cell.benchmark.image) if drafting else {},
         timeout_s=timeout(settings),
     )
     return single_node(cell, engine, settings, kind="sglang")
@@ -177,7 +177,7 @@ def _worker(
             service(
                 options,
                 name=own,
-                env=drafting.sglang_env() if drafting else {},
+                env=drafting.sglang_env(cell.benchmark.image) if drafting else {},
                 timeout_s=timeout(settings),
                 worker=worker,
                 seat=seat,

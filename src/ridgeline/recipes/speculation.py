@@ -14,10 +14,13 @@ from typing import Any
 from ridgeline.core.cell import Cell
 from ridgeline.core.where import Where
 from ridgeline.engine.acceptance import GoldenLength, golden_lengths
+from ridgeline.engine.builds import build_of
 from ridgeline.recipes.origin import Value
 from ridgeline.recipes.refusal import CannotRender
 from ridgeline.recipes.settings import RecipeSettings
 from ridgeline.spec.facts.golden import shipped_curves
+
+LAST_WITHOUT_TOKEN_MODE = (0, 5, 14)  # of SGLang, by the dumps of 0.5.14 and 0.5.16
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +50,18 @@ class Speculation:
             }
         return Value(config, self.origin)
 
-    def sglang_env(self) -> dict[str, Value[str]]:
-        """SGLang simulates acceptance by environment."""
+    def sglang_env(self, image: str) -> dict[str, Value[str]]:
+        """SGLang simulates acceptance by environment. Which tokens count as accepted can be chosen in later builds
+        only; an earlier one would pass over the variable without a word."""
         if not self.golden:
             return {}
-        return {
+        found = {
             "SGLANG_SIMULATE_ACC_LEN": Value(f"{self.golden.length:g}", self.origin),
             "SGLANG_SIMULATE_ACC_METHOD": Value("match-expected", self.origin),
-            "SGLANG_SIMULATE_ACC_TOKEN_MODE": Value("real-draft-token", self.origin),
         }
+        if build_of(image, "sglang").version > LAST_WITHOUT_TOKEN_MODE:
+            found["SGLANG_SIMULATE_ACC_TOKEN_MODE"] = Value("real-draft-token", self.origin)
+        return found
 
     def trt_env(self) -> dict[str, Value[str]]:
         """TensorRT-LLM counts accepted drafts, without the bonus token."""
