@@ -178,29 +178,34 @@ def test_a_real_engine_iteration_by_iteration(sessions: int, same_from_start: in
     assert replay.records[-1].end_ns / 1e9 == pytest.approx(max(r["t0"] + r["e2e"] for r in requests), rel=0.05)
 
 
-@pytest.mark.parametrize(("sessions", "same_prefills"), [(1, 8), (16, 4)])
-def test_a_real_engine_without_walking_decode_steps(sessions: int, same_prefills: int) -> None:
-    """The engine that predictions run on skips steps that only decode: what it walks, steps with prompts, is made up as
-    the real ones are, and every turn finds the same tokens cached."""
+@pytest.mark.parametrize(("sessions", "same_from_start", "same_prefills"), [(1, 1600, 8), (16, 200, 4)])
+def test_a_real_engine_without_walking_decode_steps(sessions: int, same_from_start: int, same_prefills: int) -> None:
+    """The engine that predictions run on goes through steps that only decode at once. Iteration by iteration they are
+    made up as the real ones are, and every turn finds the same tokens cached."""
     rows, requests = _real(sessions)
     model = options_from("llama-3.1-8b", "h200", Topology(1), "bf16")
     engine = engine_of(model, lazy=True)
-    finish, seen, steps = engine.finish, [], 0
+    (metrics,) = engine.metrics
+    note_step, note_quiet = metrics.note_step, metrics.note_quiet
+    every: list[tuple[int, int, int]] = []
+    walked = 0
 
-    def watched(until_ns: int = 0):
-        nonlocal steps
-        step = finish(until_ns)
-        steps += 1
-        batch = step.batches[0]
-        if batch is not None and batch.chunks:
-            seen.append((len(batch.chunks), sum(chunk.tokens for chunk in batch.chunks), batch.decodes))
-        return step
+    def watched(batch, *rest) -> None:
+        nonlocal walked
+        walked += 1
+        every.append((len(batch.chunks), sum(chunk.tokens for chunk in batch.chunks), batch.decodes))
+        note_step(batch, *rest)
 
-    engine.finish = watched  # type: ignore[method-assign]
+    def skipped(batch, seconds: float, per_request: float, times: int = 1) -> None:
+        every.extend([(0, 0, batch.decodes)] * times)
+        note_quiet(batch, seconds, per_request, times)
+
+    metrics.note_step, metrics.note_quiet = watched, skipped  # type: ignore[method-assign]
     pacer = ClosedLoop(sessions, 8, 8192, 1024, 200, think_ns=6 * MS, stagger_ns=6 * MS)
     replay = simulate(pacer, GrowingPrompts(pacer), model, engine=engine)
-    prefills = [row for row in rows if row[0]]
-    assert steps < len(rows) / 2
+    seen, prefills = ([row for row in table if row[0]] for table in (every, rows))
+    assert walked < len(rows) / 2
+    assert every[:same_from_start] == rows[:same_from_start]
     assert seen[:same_prefills] == prefills[:same_prefills]
     assert sum(tokens for _, tokens, _ in seen) == sum(tokens for _, tokens, _ in prefills)
     for turn in range(8):
