@@ -17,7 +17,9 @@ from ridgeline.results.cost import PriceSheet
 from ridgeline.results.cost.prices import of_gpu_hours
 
 
-def score(line: str, value: float | None, error: float | None = 0.01, task: str = "gsm8k") -> dict[str, object]:
+def score(
+    line: str, value: float | None, error: float | None = 0.01, task: str = "gsm8k", source: str = "measured"
+) -> dict[str, object]:
     return {
         "run": "r",
         "run_name": "nightly",
@@ -29,6 +31,7 @@ def score(line: str, value: float | None, error: float | None = 0.01, task: str 
         "line": line,
         "concurrency": 64,
         "measured_at": "2026-01-02T00:00:00+00:00",
+        "source": source,
     }
 
 
@@ -136,6 +139,7 @@ def test_evaluations_reach_page_and_interface(served: Client) -> None:
     assert "nightly" not in page.text
     answer = served.get("/api/v1/evals").json()["evaluations"]
     assert [one["score"] for one in answer] == [0.93, None]
+    assert all(one["source"] == "measured" for one in served.get("/api/v1/evals").json()["evaluations"])
     assert "No evaluation holds all these words" in served.get("/accuracy?q=nothing").text
 
 

@@ -48,6 +48,8 @@ def examine(
     pull = github.pull(number)
     if pull is None:
         raise InputError(f"{github.repository} has no pull request {number}")
+    if pull.merged or pull.state != "open":
+        return (Diagnosis("state", False, "it is merged already" if pull.merged else "it is closed"),)
     comments = github.comments(number)
     asked = authorisation(comments, policy)
     found = [*_state(pull), *_labels(pull, policy)]
@@ -78,9 +80,7 @@ def verdict(found: Sequence[Diagnosis]) -> tuple[bool, str | None]:
 
 
 def _state(pull: PullRequest) -> Iterator[Diagnosis]:
-    if pull.merged or pull.state != "open":
-        yield Diagnosis("state", False, "it is merged already" if pull.merged else "it is closed")
-    elif pull.draft:
+    if pull.draft:
         yield Diagnosis("state", False, "it is a draft", "mark it ready for review")
     elif pull.fork:
         yield Diagnosis(

@@ -1,6 +1,6 @@
 """Accuracy beside speed: what evaluations of a channel's configurations scored.
 
-In: evaluations as shelves list them (run, task, metric, score, stderr, n, line, concurrency, measured_at). Out: one
+In: evaluations as shelves list them (run, task, metric, score, stderr, n, line, concurrency, source). Out: one
 group a task and metric, best score first, each row with a mark and its standard error on a scale that the group shares.
 """
 
@@ -21,7 +21,7 @@ def groups(evaluations: Iterable[Mapping[str, Any]], words: str = "") -> list[di
     wanted = [word.lower() for word in words.split()]
     found: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for one in evaluations:
-        text = f"{one['line']} {one['task']} {one['metric']} {one['run']}".lower()
+        text = f"{one['line']} {one['task']} {one['metric']} {one['run']} {one['source']}".lower()
         if all(word in text for word in wanted):
             found[str(one["task"]), str(one["metric"])].append(one)
     return [_group(task, metric, rows) for (task, metric), rows in sorted(found.items())]
@@ -66,4 +66,6 @@ def sentence(found: Sequence[Mapping[str, Any]]) -> str:
     lines = {row["line"] for group in found for row in group["rows"]}
     tasks = sorted({group["task"] for group in found})
     on = tasks[0] if len(tasks) == 1 else f"{len(tasks)} tasks"
-    return f"{count:,} scores of {len(lines):,} configurations on {on}."
+    others = sorted({row["source"] for group in found for row in group["rows"]} - {"measured"})
+    kinds = f", some of them {' and '.join(others)}" if others else ""
+    return f"{count:,} scores of {len(lines):,} configurations on {on}{kinds}."

@@ -133,14 +133,15 @@ class Shelf(Protocol):
     def request_files(self, most: int) -> Sequence[tuple[str, Path]]:
         """Address and file of requests, of the first `most` points that have them."""
 
-    def receipts(self) -> Sequence[Receipt]:
-        """What came into the channel and what left it, oldest first; nothing where runs are not moved."""
+    def receipts(self, run: str | None = None) -> Sequence[Receipt]:
+        """Moves of a run between channels, or what came into this channel and what left it; oldest first, and nothing
+        where runs are not moved."""
 
     def changelog(self) -> Sequence[Mapping[str, Any]]:
         """Why runs were made, newest first: run, date, description, config_keys, link."""
 
     def evaluations(self) -> Sequence[Mapping[str, Any]]:
-        """What was scored: run, run_name, task, metric, score, stderr, n, line, concurrency, measured_at."""
+        """What was scored: run, run_name, task, metric, score, stderr, n, line, concurrency, measured_at, source."""
 
 
 @dataclass(frozen=True)
@@ -219,11 +220,11 @@ class Holding:
             points |= zip(mine, shelf.some(mine), strict=True)
         return len(found), [(self.by_id[hit.run], points[hit.address]) for hit, _ in here]
 
-    @cached_property
-    def receipts(self) -> tuple[Receipt, ...]:
-        """What came into this channel and what left it, newest first."""
-        found = [one for shelf in self.shelves for one in shelf.receipts()]
-        return tuple(sorted(found, key=lambda one: one.at, reverse=True))
+    def receipts(self, run: str | None = None) -> list[Receipt]:
+        """Moves of a run between channels, or what came into this channel and what left it; newest first."""
+        shelves = self.shelves if run is None else [shelf] if (shelf := self._shelf(run)) else []
+        found = [one for shelf in shelves for one in reversed(shelf.receipts(run))]
+        return sorted(found, key=lambda one: one.at, reverse=True)
 
     @cached_property
     def changelog(self) -> tuple[Mapping[str, Any], ...]:

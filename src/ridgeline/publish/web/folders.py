@@ -25,7 +25,7 @@ from ridgeline.publish.web.data import Channel, Files, Now
 from ridgeline.publish.web.memory import Held, MemoryShelf, Snapshot, held
 from ridgeline.results import formats
 from ridgeline.results.frontier import Exclusion
-from ridgeline.results.runfolder import Failure, RunFolder
+from ridgeline.results.runfolder import EVALUATION, Failure, RunFolder, with_evaluation
 from ridgeline.sweep import live
 
 LOOK_AGAIN_S = 0.5  # a listing is believed for so long
@@ -38,7 +38,7 @@ class FolderShelf(MemoryShelf):
     def __init__(self, roots: Sequence[Path], channel: Channel = "local") -> None:
         self.channel = channel
         self._roots = tuple(roots)
-        self._points: dict[Path, Point | Exclusion] = {}
+        self._points: dict[tuple[Path, str], Point | Exclusion] = {}
         self._seen: tuple[float, str, dict[str, Path]] = (0.0, "", {})
         self._snapshot = Snapshot("", ())
         self._lock = threading.Lock()
@@ -83,7 +83,7 @@ class FolderShelf(MemoryShelf):
             id = _free(_slug(path), found)
             found[id] = path
             digest.update(f"{id}\0{path}\0{_stamp(path / 'run.json')}\0{_live(path)}".encode())
-            for part in ("cells", "failures", ".live"):
+            for part in ("cells", "failures", "evals", ".live"):
                 if (path / part).is_dir():
                     names = sorted(entry.name for entry in os.scandir(path / part) if not entry.name.startswith("."))
                     digest.update("\0".join(names).encode() + b"\1")
@@ -113,22 +113,47 @@ class FolderShelf(MemoryShelf):
                 points.append(read)
             elif read is not None:
                 failures.append(read)
+        scored = [one for file in sorted((path / "evals").glob("eval_*/evaluation.json")) if (one := _scored(file))]
         points.sort(key=lambda point: (point.line, point.concurrency, point.attempt, point.id))
-        return held(id, folder.header, points, failures, live=_now(path) if _live(path) else None)
+        live_now = _now(path) if _live(path) else None
+        return held(id, folder.header, points, failures, live=live_now, evaluations=scored)
 
     def _read(self, cell: Path) -> Point | Exclusion | None:
-        """The point of a cell folder, once. A damaged one is named with its reason and does not hide the others."""
-        known = self._points.get(cell)
+        """The point of a cell folder, once, and again when it was scored. A damaged one is named with its reason and
+        does not hide the others."""
+        key = (cell, _stamp(cell / EVALUATION))
+        known = self._points.get(key)
         if known is None:
             file = cell / "point.json"
             try:
                 known = formats.POINT.decode(file.read_bytes(), Point, f"{cell.name}/point.json")
+                known = with_evaluation(known, cell / EVALUATION)
             except FileNotFoundError:
                 return None
             except RidgelineError as error:
                 known = Exclusion(cell.name, cell.name, "unreadable", str(error))
-            self._points[cell] = known
+            self._points[key] = known
         return known
+
+
+def _scored(file: Path) -> dict[str, Any] | None:
+    """What an evaluation cell scored, as shelves list it; None for a file that is none (half written, damaged)."""
+    try:
+        told = msgspec.json.decode(file.read_bytes())
+        line, _, _ = str(told["name"]).rpartition("/")
+        return {
+            "task": str(told["task"]),
+            "metric": str(told.get("metric") or "none"),
+            "score": told.get("score"),
+            "stderr": told.get("stderr"),
+            "n": told.get("samples"),
+            "line": line,
+            "concurrency": told.get("concurrency"),
+            "measured_at": None,
+            "source": str(told["source"]),
+        }
+    except (OSError, msgspec.DecodeError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _cell_folder(path: Path, point: Point) -> Path:

@@ -63,4 +63,4 @@ class ImportedShelf(FixedShelf):
 
 def _scored(one: importers.Evaluation) -> dict[str, Any]:
     keys = ("task", "metric", "score", "stderr", "n", "line", "concurrency", "measured_at")
-    return {key: getattr(one, key) for key in keys}
+    return {**{key: getattr(one, key) for key in keys}, "source": str(one.facts.get("source") or "measured")}

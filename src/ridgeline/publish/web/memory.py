@@ -191,7 +191,7 @@ class MemoryShelf:
         found = ((point.id, self.files_of(one, point).records) for one in self.snapshot().held for point in one.points)
         return list(islice(((address, file) for address, file in found if file is not None), most))
 
-    def receipts(self) -> Sequence[Receipt]:
+    def receipts(self, run: str | None = None) -> Sequence[Receipt]:
         return ()
 
     def changelog(self) -> Sequence[Mapping[str, Any]]:

@@ -205,9 +205,9 @@ class StoreShelf:
         with self.store.database.reading() as connection:
             return [(id, self.store.files.path(path)) for id, path in connection.execute(query)]
 
-    def receipts(self) -> Sequence[Receipt]:
+    def receipts(self, run: str | None = None) -> Sequence[Receipt]:
         found = self._keep(("receipts",), lambda: moves.history(self.store))
-        return [one for one in found if self.channel in (one.channel, one.before)]
+        return [one for one in found if one.run == run or (run is None and self.channel in (one.channel, one.before))]
 
     def changelog(self) -> Sequence[Mapping[str, Any]]:
         ids = self._ids()
@@ -215,7 +215,7 @@ class StoreShelf:
 
     def evaluations(self) -> Sequence[Mapping[str, Any]]:
         names = {id: run.name for id, run in self._by_id().items()}
-        found = self._keep(("evaluations",), self.store.evaluations)
+        found = self._keep(("evaluations",), self._evaluations)
         return [{**one, "run_name": names[one["run"]]} for one in found if one["run"] in names]
 
     # Reading
@@ -270,6 +270,23 @@ class StoreShelf:
         wanted = axes.drawable()
         points = [slim(body, id, wanted) for id, body in bodies.values()]
         return tuple(sorted(points, key=lambda point: (point.line, point.concurrency, point.id)))
+
+    def _evaluations(self) -> list[dict[str, Any]]:
+        """With the source of each, which lies in its stored body; another tool's scores are measured."""
+        e, r = t.evaluations.c, t.runs.c
+        query = select(r.id, e.line, e.task, e.metric, e.concurrency, e.body).join_from(
+            t.evaluations, t.runs, r.no == e.run
+        )
+        with self.store.database.reading() as connection:
+            source = {
+                tuple(key): msgspec.json.decode(body)["facts"].get("source")
+                for *key, body in connection.execute(query.order_by(e.revision))
+            }
+        named = ("run", "line", "task", "metric", "concurrency")
+        return [
+            {**one, "source": source.get(tuple(one[name] for name in named)) or "measured"}
+            for one in self.store.evaluations()
+        ]
 
     def _texts(self) -> tuple[tuple[str, Hit, int], ...]:
         """What search looks in, what it finds, and the number of that: read once for a version, newest run first."""

@@ -20,7 +20,6 @@ from ridgeline.publish.web.data import Holding
 from ridgeline.publish.web.question import decode
 
 router = APIRouter()
-_tables: dict[str, tuple[str, sql.Tables]] = {}
 
 
 @router.get("/data", include_in_schema=False)
@@ -143,8 +142,5 @@ def _asked(request: Request) -> tuple[Holding, tuple[Point, ...]]:
 
 
 def _of(holding: Holding) -> sql.Tables:
-    """Tables of a channel at its version; the last version's are let go."""
-    kept = _tables.get(holding.channel)
-    if kept is None or kept[0] != holding.version:
-        kept = _tables[holding.channel] = (holding.version, sql.Tables(holding))
-    return kept[1]
+    """Tables of a channel at its version."""
+    return holding.keep("sql", lambda: sql.Tables(holding))

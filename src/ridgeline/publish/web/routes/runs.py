@@ -44,7 +44,7 @@ def get_list(request: Request, q: str = "", start: int = Query(0, ge=0)) -> Resp
         step=A_PAGE,
         total=len(found),
         last=holding.runs[0].when[:16].replace("T", " ") if holding.runs else "",
-        moves=holding.receipts[:MOVES],
+        moves=holding.receipts()[:MOVES],
         here=set(holding.by_id),
         runs=[_row(run) for run in found[start : start + A_PAGE]],
         live=sum(run.live is not None for run in holding.runs),
@@ -76,7 +76,7 @@ def get_page(request: Request, id: str) -> Response:
         rows=[pointpage.listed(run, point) for point in points],
         failures=[_failure(failure) for failure in holding.failures(id)],
         commands=commands(run.header),
-        moves=[one for one in holding.receipts if one.run == id],
+        moves=holding.receipts(id),
         facts=_facts(run),
     )
 
@@ -117,7 +117,7 @@ def get_receipts(request: Request) -> Response:
     """What was staged, promoted and withdrawn, newest first: which run came from which channel into which, when, by
     whom and why, with the number and digest of the points. Of the asked channel: what came in and what left."""
     holding = context_of(request).library.holding(channel_of(request))
-    found = [receipt.as_json() for receipt in holding.receipts]
+    found = [receipt.as_json() for receipt in holding.receipts()]
     return told(request, {"receipts": found, "provenance": {"dataset_version": holding.version}})
 
 
