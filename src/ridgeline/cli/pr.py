@@ -234,7 +234,7 @@ def doctor(
         sys.stdout.write(f"{marks[one.well]:<3} {one.about:<{width}}  {one.said}\n")
         if one.well is not True and one.next:
             sys.stdout.write(f"{'':<{width + 4}}  -> {one.next}\n")
-    sys.stdout.write("ready to merge with reuse\n" if well else f"next: {following}\n")
+    sys.stdout.write("ready to merge with reuse\n" if well else f"next: {following or 'nothing'}\n")
     return 0 if well else 1
 
 

@@ -50,8 +50,9 @@ def stage(
 
     with open_store(store, data, make=True) as opened:
         ids = [id for text in runs for id in _imported(opened, text)]
-        done = [moves.stage(opened, id, who=_who(who), note=note) for id in ids]
-    return _answer(done, receipt, as_json, "ridgeline promote")
+        return _each(
+            lambda run: moves.stage(opened, run, who=_who(who), note=note), ids, receipt, as_json, "ridgeline promote"
+        )
 
 
 @promoting.command()
@@ -100,8 +101,22 @@ def _who(given: str) -> str:
     return given or os.environ.get("GITHUB_ACTOR") or getpass.getuser()
 
 
-def _each(move: Callable[[str], Receipt], runs: list[str], receipt: Path | None, as_json: bool) -> int:
-    return _answer([move(run) for run in runs], receipt, as_json, None)
+def _each(
+    move: Callable[[str], Receipt],
+    runs: list[str],
+    receipt: Path | None,
+    as_json: bool,
+    following: str | None = None,
+) -> int:
+    """Move one after the other. A refusal stops there; what was moved before has its receipts told and written."""
+    done: list[Receipt] = []
+    try:
+        for run in runs:
+            done.append(move(run))
+    finally:
+        if done:
+            _answer(done, receipt, as_json, following)
+    return 0
 
 
 def _verify(store: Store, runs: list[str]) -> int:
@@ -115,17 +130,16 @@ def _verify(store: Store, runs: list[str]) -> int:
     return 1 if wrong else 0
 
 
-def _answer(done: list[Receipt], file: Path | None, as_json: bool, following: str | None) -> int:
+def _answer(done: list[Receipt], file: Path | None, as_json: bool, following: str | None) -> None:
     text = json.dumps([one.as_json() for one in done], indent=1) + "\n"
     if file is not None:
         file.write_text(text, encoding="utf-8")
     if as_json:
         sys.stdout.write(text)
-        return 0
+        return
     for one in done:
         what = f"{one.before} -> {one.channel}" if one.done else f"in {one.channel} already"
-        count = "points not counted" if one.points is None else f"{one.points} points"
+        count = "points not counted" if one.points is None else f"{one.points} point{'s' * (one.points != 1)}"
         sys.stdout.write(f"{one.run}  {what}  {count}, {one.at} by {one.who}\n")
-    if following and done and sys.stdout.isatty():
+    if following and sys.stdout.isatty():
         sys.stderr.write(f"next: {following} {done[0].run}\n")
-    return 0

@@ -321,6 +321,12 @@ def test_a_fork_that_must_not_be_swept(now: dict[str, Any], permission: str, wor
 # The doctor
 
 
+@pytest.mark.parametrize(("change", "said"), [({"merged": True}, "merged already"), ({"state": "closed"}, "is closed")])
+def test_the_doctor_has_no_advice_for_what_is_over(change: dict[str, Any], said: str, tmp_path: Path) -> None:
+    (only,) = doctor.examine(77, github(answers(**change), tmp_path), policy(), NOW)
+    assert said in only.said and doctor.verdict([only]) == (False, None)
+
+
 def test_the_doctor_names_everything_and_the_next_step(tmp_path: Path) -> None:
     found = doctor.examine(77, github(answers(labels=[{"name": "sweep-enabled"}]), tmp_path), policy(), NOW)
     wrong = {one.about for one in found if one.well is False}

@@ -143,3 +143,14 @@ def test_as_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
 def test_an_unknown_run(store: Store) -> None:
     with pytest.raises(InputError):
         moves.stage(store, "nothing", who="ann")
+
+
+def test_a_refusal_leaves_the_receipts_of_what_moved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store, receipt = ["--store", str(tmp_path / "store")], tmp_path / "receipt.json"
+    good, emulated = run(tmp_path / "good", points(1)), run(tmp_path / "made", points(1, source=Source.EMULATED))
+    assert main(["stage", str(good), str(emulated), *store]) == 0
+    capsys.readouterr()
+    assert main(["promote", "good", "made", *store, "--receipt", str(receipt)]) == 1
+    said = capsys.readouterr()
+    assert "staging -> published  1 point," in said.out and "only measured ones are published" in said.err
+    assert [(one["name"], one["channel"]) for one in json.loads(receipt.read_text())] == [("good", "published")]
