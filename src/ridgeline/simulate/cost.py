@@ -135,6 +135,8 @@ class StepCost:
         self.products, self.kernels = products, products + small  # kernels of a captured step, one after the other
         self.collectives = arch.layers  # layers with an all-reduce after attention and one after the feed-forward part
         self.caches = caches(options)
+        self._reads = [(c.row_bytes, c.limit, c.scan_bytes, c.decode_flops) for c in self.caches]
+        self.cache_bandwidth = self._cache_bandwidth()
         self.sparse = any(
             isinstance(block.attention, Compressed) or getattr(block.attention, "topk", None) for block in arch.blocks
         )
@@ -162,6 +164,7 @@ class StepCost:
         other = copy.copy(self)
         other.p = parameters
         other.time_factor, other.kernel_factor = _factors(self.options, parameters)
+        other.cache_bandwidth = other._cache_bandwidth()
         other._tokens_s, other._joint_s, other._drafts_s = {}, {}, {}
         return other
 
@@ -252,13 +255,14 @@ class StepCost:
         query = batch.decode_tokens / batch.decodes  # drafts of a sequence are verified in one reading
         read, peak = self.cache_bandwidth, self.gpu.bf16_flops * self.p.prefill_attention
         total = self.state_bytes / read
-        for c in self.caches:
-            visible = mean if c.limit is None or mean < c.limit else c.limit
-            total += max((c.row_bytes * visible + c.scan_bytes * mean) / read, query * c.decode_flops * visible / peak)
+        for row_bytes, limit, scan_bytes, decode_flops in self._reads:
+            visible = mean if limit is None or mean < limit else limit
+            reading = (row_bytes * visible + scan_bytes * mean) / read
+            computing = query * decode_flops * visible / peak
+            total += reading if reading >= computing else computing
         return total * batch.decodes
 
-    @property
-    def cache_bandwidth(self) -> float:
+    def _cache_bandwidth(self) -> float:
         """Bytes per second of reading the cache; 8-bit rows are unpacked on the way."""
         narrow = self.p.narrow_cache if self.options.kv_cache_dtype.startswith("fp8") else 1.0
         return self.gpu.bandwidth * self.p.kv_read * narrow
