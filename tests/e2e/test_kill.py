@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tests.e2e.leases import held_leases, leased_ports, listening
 
 from ridgeline.results.runfolder import RunFolder
 
-KILLS = 20
+KILLS, LANES = 20, 2  # half of them beside the other half: the time of a kill is that of two interpreters' starts
 WITHIN_S = 2.0
 CELLS = 3
 # Steps after which the kill comes, a random while later: random in what is hit, however slow the machine is.
@@ -25,23 +26,34 @@ STEPS = (*BEFORE, "start", "ready", "replay", "progress", "done")
 
 @pytest.mark.integration
 def test_twenty_kills_leave_no_process_no_port_and_no_lost_cell(tmp_path: Path) -> None:
-    chance = random.Random(20)
+    with ThreadPoolExecutor(LANES) as pool:
+        lanes = [pool.submit(kills, tmp_path / f"lane{lane}", lane, KILLS // LANES) for lane in range(LANES)]
+        for lane in lanes:
+            lane.result()
+
+
+def kills(tmp_path: Path, lane: int, count: int) -> None:
+    """Kill sweeps one after the other, and let the last one go on to its end."""
+    tmp_path.mkdir()
+    chance = random.Random(20 + lane)
     out, finished = tmp_path / "run", dict[str, str | None]()
-    for kill in range(KILLS):
-        tag, tmpdir = f"kill-{os.getpid()}-{kill}", tmp_path / f"tmp{kill}"
+    for kill in range(count):
+        tag, tmpdir = f"kill-{os.getpid()}-{lane}-{kill}-", tmp_path / f"tmp{kill}"
         tmpdir.mkdir()
         step = chance.choice(STEPS)
-        running = subprocess.Popen(
-            command("sweep", CONFIG, "--out", out, *QUICK, "--json"),
-            stderr=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "RIDGELINE_TEST_TAG": tag, "TMPDIR": str(tmpdir)},
-        )
+        said = tmpdir / "stderr"
+        with said.open("w") as errors:
+            running = subprocess.Popen(
+                command("sweep", CONFIG, "--out", out, *QUICK, "--json"),
+                stderr=errors,
+                stdout=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "RIDGELINE_TEST_TAG": tag, "TMPDIR": str(tmpdir)},
+            )
         assert running.stdout is not None
         if step != "spawned":
             events = (json.loads(line)["event"] for line in running.stdout)
-            assert step in events, f"kill {kill}: the sweep ended before `{step}`"
+            assert step in events, f"kill {kill}: it ended before `{step}`: {said.read_text()}"
         time.sleep(chance.uniform(0.0, 0.8))
         running.kill()
         running.communicate()
