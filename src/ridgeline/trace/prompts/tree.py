@@ -19,6 +19,7 @@ from ridgeline.trace.blocks import BlockIds
 from ridgeline.trace.prompts.api import Span
 
 Tokens = NDArray[Any]
+_new = tuple.__new__  # makes a NamedTuple without its constructor's own frame; long prompts have thousands of them
 
 
 class Run(NamedTuple):
@@ -125,11 +126,12 @@ class Tree:
                     continue
             offset += same
             done += same
+            span = _new(Span, (edge.key, offset))
             if spans and spans[-1].key == edge.key:
-                spans[-1] = Span(edge.key, offset)
+                spans[-1] = span
             else:
-                spans.append(Span(edge.key, offset))
-        return Place(edge, offset, tuple(spans), place.tokens + size)
+                spans.append(span)
+        return _new(Place, (edge, offset, tuple(spans), place.tokens + size))
 
     def cut(self, spans: tuple[Span, ...], at: int) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
         """The spans before and after token `at`. What follows a cut inside an edge gets a key of its own."""
