@@ -18,11 +18,12 @@ from tests.publish.gate.kit import write_policy as policy_file
 from ridgeline.cli.main import main
 from ridgeline.core.errors import AnswerIsNo
 from ridgeline.publish.changelog.repository import Repository
-from ridgeline.publish.forge.event import event_of
+from ridgeline.publish.forge.event import Comment, event_of
 from ridgeline.publish.forge.github import GitHub
 from ridgeline.publish.forge.transport import Recorded
-from ridgeline.publish.gate import doctor, fork
+from ridgeline.publish.gate import doctor, fork, signoff
 from ridgeline.publish.gate.commands import Reply, handle, reply_text
+from ridgeline.publish.gate.comment import sign_off_comment
 from ridgeline.publish.reuse import merge
 
 pytestmark = pytest.mark.integration  # takes seconds of processor time
@@ -533,3 +534,21 @@ def test_doctor_as_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "next: " in out and "source run" in out
     assert verb("doctor", 78, "--facts", folder, "--repository", REPOSITORY) == 2
     assert verb("doctor", 77, "--facts", folder, "--repository", "../x") == 2
+
+
+def test_a_quoted_verdict_or_marker_signs_nothing(tmp_path: Path) -> None:
+    """What a signer or a change wrote may be quoted in the bot's own comments, in code spans even with stars."""
+    said = [
+        signoff.Answer(5, "q", signoff.State.NO, f"not explained: `**PASS**` ``**PASS**`` {signoff.marker(HEAD)}"),
+        signoff.Answer(6, "q", signoff.State.NO, "**PASS**"),
+    ]
+    for signer in ("boss", "**PASS**"):
+        failed = sign_off_comment(signoff.SignOff(HEAD, signer, tuple(said)))
+        assert "**FAIL**" in failed and "**PASS**" not in failed
+        for body in (failed, failed.replace("* *", "**"), f"quoted\n{signoff.marker(HEAD)}\n**PASS**"):
+            comment = Comment(1, body, "github-actions[bot]", "NONE", "2026-08-20T10:00:00Z")
+            assert signoff.status([comment], HEAD, "github-actions[bot]") == "failure"
+    passed = sign_off_comment(signoff.SignOff(HEAD, "boss", ()))
+    comment = Comment(1, passed, "github-actions[bot]", "NONE", "2026-08-20T10:00:00Z")
+    assert signoff.status([comment], HEAD, "github-actions[bot]") == "success"
+    assert signoff.status([comment], OLD, "github-actions[bot]") == "failure"

@@ -250,12 +250,12 @@ class GitHub:
         self._transport.send("PATCH", self._path(f"issues/comments/{comment}"), {"body": body})
 
     def keep_comment(self, number: int, marker: str, body: str, *, author: str | None = None) -> None:
-        """One comment that holds `marker`: the newest one is rewritten, else one is posted. Only comments of `author`,
-        or of bots, count: anyone may write a marker."""
+        """One comment that begins with `marker`: the newest one is rewritten, else one is posted. Only comments of
+        `author`, or of bots, count: anyone may write a marker, and a bot may quote one."""
         mine = [
             one
             for one in self.comments(number)
-            if marker in one.body and (one.author == author if author else one.author.endswith("[bot]"))
+            if one.body.startswith(marker) and (one.author == author if author else one.author.endswith("[bot]"))
         ]
         if mine:
             self.update_comment(mine[-1].id, body)

@@ -49,7 +49,7 @@ def gate_comment(gate: Gate, server: str = "https://github.com") -> str:
 
 def sign_off_comment(sign_off: SignOff) -> str:
     """The one comment of a head commit by which its status is decided."""
-    by = f" by {code(sign_off.signer)}" if sign_off.signer else ""
+    by = f" by {code(_unbold(sign_off.signer))}" if sign_off.signer else ""
     title = f"### Sign-off of {code(sign_off.head[:12])}{by}: **{sign_off.verdict}**"
     return f"{sign_off_marker(sign_off.head)}\n{title}\n\n{_answers(sign_off)}\n"
 
@@ -144,10 +144,15 @@ def _folded_sign_off(sign_off: SignOff) -> str:
 def _answers(sign_off: SignOff) -> str:
     rows = ["| | question | answer | evidence |", "|---|---|---|---|"]
     rows += [
-        f"| {one.number} | {one.question} | {_MARKS[one.state]} | {plain(one.evidence, table=True)} |"
+        f"| {one.number} | {one.question} | {_MARKS[one.state]} | {plain(_unbold(one.evidence), table=True)} |"
         for one in sign_off.answers
     ]
     return "\n".join(rows)
+
+
+def _unbold(text: str) -> str:
+    """Text of others without the stars that a bold verdict has: other readers may look for one anywhere."""
+    return text.replace("**", "* *")
 
 
 def _footer(gate: Gate) -> str:

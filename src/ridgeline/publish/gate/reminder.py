@@ -20,6 +20,6 @@ def due(action: str, files: Iterable[str], comments: Sequence[Comment] | None, p
     told = policy.reminder
     if told is None or action not in told.actions or not any(matches(path, told.paths) for path in files):
         return None
-    if any(MARKER in one.body and one.author.endswith("[bot]") for one in comments or ()):
+    if any(one.body.startswith(MARKER) and one.author.endswith("[bot]") for one in comments or ()):
         return None
     return f"{MARKER}\n{told.text.replace('{label}', policy.labels.recommended).strip()}\n"

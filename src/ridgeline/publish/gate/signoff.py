@@ -27,6 +27,8 @@ from ridgeline.publish.reuse.words import authorisation
 from ridgeline.spec.config import Entry
 
 MARKER = "ridgeline-sign-off"
+_VERDICT = re.compile(r"\*\*(PASS|FAIL|NEEDS A HUMAN)\*\*")
+_CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 
 
 class State(StrEnum):
@@ -126,14 +128,17 @@ def asked(comments: Iterable[Comment], policy: GatePolicy) -> Comment | None:
 
 
 def of_head(comments: Iterable[Comment], head: str, bot: str) -> Comment | None:
-    """The newest comment of `bot` with the marker of this head."""
-    return next((one for one in newest_first(comments) if one.author == bot and marker(head) in one.body), None)
+    """The newest comment of `bot` that begins with the marker of this head. Further down it may be quoted text."""
+    mark = marker(head)
+    return next((one for one in newest_first(comments) if one.author == bot and one.body.startswith(mark)), None)
 
 
 def status(comments: Iterable[Comment], head: str, bot: str) -> str:
-    """The commit status: `success` only if the newest comment of `bot` with the marker of this head says **PASS**."""
+    """The commit status: `success` only if the newest comment of `bot` with the marker of this head says **PASS**. The
+    first verdict in bold is meant, and nothing in a code span: both may quote what others wrote."""
     mine = of_head(comments, head, bot)
-    return "success" if mine and "**PASS**" in mine.body else "failure"
+    said = _VERDICT.search(_CODE.sub("", mine.body)) if mine else None
+    return "success" if said and said[1] == "PASS" else "failure"
 
 
 _Answer = tuple[State, str]
