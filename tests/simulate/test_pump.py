@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass, field
 
+import pytest
 from tests.simulate.test_engine import LIMITS, MS, PerToken
 
 from ridgeline.core.clock import ManualClock
 from ridgeline.simulate.engine import Engine
 from ridgeline.simulate.request import Request
+from ridgeline.simulate.server import pump
 from ridgeline.simulate.server.pump import Pump
 
 
@@ -48,6 +50,12 @@ class Stage:
         while self.wake is not None:
             self.clock.advance_to(self.wake)
             self.pump.ring()
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine must not cut a ring short: the slice is real time."""
+    monkeypatch.setattr(pump, "_SLICE_NS", 10**12)
 
 
 def test_on_time_every_token_comes_at_its_own_moment() -> None:
