@@ -111,6 +111,20 @@ def test_a_fix_is_shown_and_only_applied_when_asked(folder: Path, capsys: pytest
     assert rules["M3"] == "pass"
 
 
+def test_waivers_that_waive_nothing_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "old.yaml").write_text(
+        "waivers:\n- {rule: M3, cells: '*', reason: long ago, until: 2026-01-01}\n"
+        "- {rule: M33, cells: '*', reason: a slip, until: 2199-01-01}\n"
+        "- {rule: L25, cells: '*', reason: fine, until: 2199-01-01}\n"
+    )
+    told = check(capsys, "space.yaml", "--settings", "old.yaml")[2].splitlines()
+    assert [line.partition(": ")[2] for line in told] == [
+        "the waiver of M3 for `*` waives nothing: expired on 2026-01-01",
+        "the waiver of M33 for `*` waives nothing: no rule is called `M33`",
+    ]
+    assert "old.yaml:2" in told[0] and "old.yaml:3" in told[1]
+
+
 def test_waivers_and_fleets_of_the_settings(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "ridgeline.yaml").write_text(
         "waivers:\n- {rule: M3, cells: '*', reason: being mended, until: 2199-01-01}\n"

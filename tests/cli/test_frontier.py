@@ -152,7 +152,8 @@ def test_area_and_cost(run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["frontier", str(run.path), "--reference", "0,0", "--json"]) == 0
     area = json.loads(capsys.readouterr().out)["hypervolume"]
     assert area == {"reference": [0.0, 0.0], "series": {"tiny/measured": 60 * 50 + 20 * 30 + 20 * 10}}
-    assert main(["frontier", str(run.path), "--reference", "nonsense"]) == 2
+    for words in (["--reference", "nonsense"], ["--reference", "nan,0"], ["--at", "inf", "--json"]):
+        assert main(["frontier", str(run.path), *words]) == 2
     assert "not two numbers" in capsys.readouterr().err
     sheet = tmp_path / "prices.yaml"
     sheet.write_text(

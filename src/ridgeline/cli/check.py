@@ -14,6 +14,7 @@ from ridgeline.core.finding import Finding, Verdict
 from ridgeline.plan.checks.patching import Edit, NotWritten, difference, edits_of, patched
 from ridgeline.plan.checks.report import CellReport, Judged
 from ridgeline.plan.checks.subject import Subject
+from ridgeline.spec.settings import Waiver
 
 
 def run(argv: list[str]) -> int:
@@ -75,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _explain(name: str) -> int:
     from ridgeline.cli.check_shell_view import explained as shell_explained
+    from ridgeline.cli.check_shell_view import ids as shell_ids
     from ridgeline.cli.check_view import explained
     from ridgeline.plan.checks.catalogue import CATALOGUE, rule_called
 
@@ -83,7 +85,8 @@ def _explain(name: str) -> int:
         sys.stdout.write(text)
         return 0
     if rule is None:
-        sys.stderr.write(f"error: no rule is called `{name}`\n\nhint: {', '.join(r.id for r in CATALOGUE)}\n")
+        known = [rule.id for rule in CATALOGUE]
+        sys.stderr.write(f"error: no rule is called `{name}`\n  hint: {', '.join([*known, *shell_ids()])}\n")
         return 2
     sys.stdout.write(explained(rule))
     return 0
@@ -112,6 +115,7 @@ def _check(given: argparse.Namespace) -> int:
     if problems:
         raise InputError(dict.fromkeys(problems))
     today = datetime.datetime.now(tz=datetime.UTC).date()
+    _tell_idle(settings.waivers, today)
     scripts: dict[str, list[Judged]] = {}
     if given.shell:
         from ridgeline.cli.check_shell import environment_from, judged, run_shell, subjects_of
@@ -127,6 +131,21 @@ def _check(given: argparse.Namespace) -> int:
 
     verdicts = [report.verdict for report in reports] + [verdict(found) for found in scripts.values()]
     return 1 if Verdict.FAIL in verdicts else 0
+
+
+def _tell_idle(waivers: Sequence[Waiver], today: datetime.date) -> None:
+    """Say of every waiver that can waive nothing why not."""
+    from ridgeline.cli.check_shell_view import ids
+    from ridgeline.plan.checks.catalogue import CATALOGUE
+
+    known = {*(rule.id for rule in CATALOGUE), *ids()}
+    for waiver in waivers:
+        why = f"expired on {waiver.until}" if today > waiver.until else ""
+        why = why if waiver.rule in known else f"no rule is called `{waiver.rule}`"
+        if why:
+            sys.stderr.write(
+                f"{waiver.where}: the waiver of {waiver.rule} for `{waiver.cells}` waives nothing: {why}\n"
+            )
 
 
 def _show(reports: Sequence[CellReport], given: argparse.Namespace, scripts: Mapping[str, Sequence[Judged]]) -> None:

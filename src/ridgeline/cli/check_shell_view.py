@@ -94,6 +94,11 @@ def _sentence(one: Judged) -> str:
     return ". ".join(part.rstrip(".") for part in (finding.message, finding.arithmetic, finding.hint) if part)
 
 
+def ids() -> list[str]:
+    """Ids of all shell rules."""
+    return [*(rule.id for rule in RULES), *(said.id for said in SAID)]
+
+
 def explained(name: str) -> str | None:
     """A shell rule in words, None when no shell rule has this id."""
     for rule in RULES:

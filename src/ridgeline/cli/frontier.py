@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -98,6 +99,8 @@ def frontier(
     from ridgeline.results.metrics import axis
     from ridgeline.results.repeats import folded
 
+    corner = _corner(reference)
+    _refuse_endless(at or [], "--at")
     if run is not None and (channel or where):
         raise InputError("--channel and --where choose among the store's latest points", hint="leave out the run")
     found = latest(store, data, channel, where or []) if run is None else side(run, store, data)
@@ -122,7 +125,6 @@ def frontier(
         mix_sources=source is Sources.ALL,
         failed=[Exclusion(f"{line}/c{n}", f"{line}/c{n}", "failed", reason) for line, n, reason in found.failed],
     )
-    corner = _corner(reference)
     if as_json:
         sys.stdout.write(json.dumps(as_data(answer, points, at or [], corner), indent=1, allow_nan=False) + "\n")
     else:
@@ -143,7 +145,17 @@ def _corner(text: str | None) -> tuple[float, float] | None:
         x, y = map(float, text.split(","))
     except ValueError as error:
         raise InputError([Problem(f"not two numbers: {text}", key="--reference", hint="write X,Y")]) from error
+    _refuse_endless([x, y], "--reference")
     return x, y
+
+
+def _refuse_endless(numbers: Sequence[float], option: str) -> None:
+    """Raises InputError with every one that is infinite or no number."""
+    from ridgeline.core.errors import InputError, Problem
+
+    problems = [Problem(f"{number} is no place on an axis", key=option) for number in numbers if not isfinite(number)]
+    if problems:
+        raise InputError(problems)
 
 
 def default_x(points: tuple[Point, ...]) -> str:
