@@ -19,7 +19,7 @@ from ridgeline.core.where import Where
 
 if TYPE_CHECKING:
     from ridgeline.publish.changelog.repository import Repository
-    from ridgeline.publish.forge.event import Event
+    from ridgeline.publish.forge.event import Comment, Event
     from ridgeline.publish.forge.github import GitHub, JobRun
     from ridgeline.publish.gate.judge import Preflight, Surroundings
     from ridgeline.publish.gate.policy import GatePolicy
@@ -199,10 +199,10 @@ def surroundings(
 
     missing = {}
     comments = commits = jobs = None
-    signatures = [event.comment] if event.comment is not None else []
+    signatures: list[Comment] = []
     if hub is not None and event.pull is not None:
         comments, commits = hub.comments(event.pull.number), hub.commits(event.pull.number)
-        signatures += [*comments, *hub.reviews(event.pull.number)]
+        signatures = [*comments, *hub.reviews(event.pull.number)]
         jobs = _jobs(hub, event, commits, policy)
     elif event.kind != "push":
         missing["GitHub"] = "comments and runs were not asked for (--facts or --online)"

@@ -552,3 +552,18 @@ def test_a_quoted_verdict_or_marker_signs_nothing(tmp_path: Path) -> None:
     comment = Comment(1, passed, "github-actions[bot]", "NONE", "2026-08-20T10:00:00Z")
     assert signoff.status([comment], HEAD, "github-actions[bot]") == "success"
     assert signoff.status([comment], OLD, "github-actions[bot]") == "failure"
+
+
+def test_whose_sign_off_is_judged() -> None:
+    phrase = policy().sign_off.phrase
+
+    def by(id: int, author: str, association: str, body: str = phrase) -> Comment:
+        return Comment(id, body, author, association, f"2026-08-20T10:00:0{id}Z")
+
+    first, second, stranger = by(1, "ann", "MEMBER"), by(2, "bob", "OWNER"), by(3, "mallory", "NONE")
+    everybody = [first, stranger, second, by(4, "ann", "MEMBER", "words"), by(5, "x[bot]", "MEMBER")]
+    assert signoff.asked(everybody, policy()) == second  # not the stranger, who came later
+    assert signoff.asked(everybody, policy(), first) == first  # the one that was pointed at
+    assert signoff.asked(everybody, policy(), stranger) == second
+    assert signoff.asked([stranger], policy()) == stranger  # whose answer is that nothing is owned
+    assert signoff.asked([], policy(), by(4, "ann", "MEMBER", "words")) is None

@@ -134,7 +134,7 @@ def judge_pull(event: Event, repository: Repository, policy: GatePolicy, around:
         remarks=remarks,
         scripts=found,
         before=before.configs.entries,
-        sign=signoff.asked(around.signatures or (), policy),
+        sign=signoff.asked(around.signatures or (), policy, event.comment),
         owners=before.owners,  # at the base: a change must not choose its own reviewers
         comments=around.comments,
         commits=around.commits,

@@ -113,18 +113,16 @@ def marker(head: str) -> str:
     return f"<!-- {MARKER} sha={head} -->"
 
 
-def asked(comments: Iterable[Comment], policy: GatePolicy) -> Comment | None:
-    """The newest comment of a person that holds the phrase of the policy. Bots quote it, the gate's comment does."""
-    return next(
-        (
-            one
-            for one in newest_first(comments)
-            if policy.sign_off.phrase in one.body
-            and not one.author.endswith("[bot]")
-            and "<!-- ridgeline-" not in one.body
-        ),
-        None,
-    )
+def asked(comments: Iterable[Comment], policy: GatePolicy, told: Comment | None = None) -> Comment | None:
+    """The comment of a person that holds the phrase of the policy: `told`, by which the question came, else the newest.
+    One by somebody who belongs to the repository goes first, so that a stranger cannot undo a sign-off. Bots quote the
+    phrase, the gate's comment does."""
+    found = [
+        one
+        for one in ([told] if told else []) + newest_first(comments)
+        if policy.sign_off.phrase in one.body and not one.author.endswith("[bot]") and "<!-- ridgeline-" not in one.body
+    ]
+    return next((one for one in found if one.association in policy.commands.associations), next(iter(found), None))
 
 
 def of_head(comments: Iterable[Comment], head: str, bot: str) -> Comment | None:
