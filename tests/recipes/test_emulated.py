@@ -49,6 +49,13 @@ def test_speculation_and_sglang_order_are_passed_on() -> None:
     assert "--prefill-first" in words
 
 
+def test_stages_of_a_pipeline_are_passed_on() -> None:
+    deployment = deployment_of(replace(CELL, arm=Arm(Topology(2, pp=4))), FACTS, RecipeSettings())
+    words = [item.text for item in deployment.service("engine").argv]
+    assert words[words.index("--pp") + 1] == "4"
+    assert "--pp" not in [item.text for item in deployment_of(CELL, FACTS, RecipeSettings()).service("engine").argv]
+
+
 def test_concurrencies_of_an_arm_share_a_deployment() -> None:
     other = replace(CELL, concurrency=64)
     assert deployment_of(CELL, FACTS, RecipeSettings()).digest == deployment_of(other, FACTS, RecipeSettings()).digest
@@ -60,6 +67,8 @@ def test_concurrencies_of_an_arm_share_a_deployment() -> None:
     ("arm", "name"),
     [
         (Arm(Topology(2), kv_offloading="dram", kv_offload_backend=Component("lmcache")), "KV offloading `dram`"),
+        (Arm(Topology(2, dcp=2)), "decode-context parallelism of 2"),
+        (Arm(pools=(Pool("decode", 1, Topology(2, pcp=2)),)), "prefill-context parallelism of 2"),
         (Arm(pools=(Pool("decode", 1, Topology(2, ep=8, dp_attn=True)),)), "4 data-parallel ranks of 2 GPUs each"),
     ],
 )

@@ -299,3 +299,15 @@ def test_times_follow_the_speed() -> None:
         "e2e_request_latency_seconds_sum",
     ):
         assert slow[f"vllm:{name}{LABEL}"] == pytest.approx(fast[f"vllm:{name}{LABEL}"])
+
+
+def test_a_pipeline_serves_requests_in_its_stages() -> None:
+    """Prompts of several clients are in the stages at once, and everybody gets all of an answer."""
+
+    async def scenario(server: Served) -> list[Reply]:
+        clients = [await server.client() for _ in range(4)]
+        return list(await asyncio.gather(*(client.chat("word " * 2000, tokens=20) for client in clients)))
+
+    for reply in against(scenario, options(topology=Topology(1, pp=2))):
+        assert reply.status == 200
+        assert reply.json["usage"]["completion_tokens"] == 20

@@ -60,6 +60,9 @@ def _options(cell: Cell, facts: Facts, topology: Topology, seed: int) -> EngineO
     arm, benchmark = cell.arm, cell.benchmark
     if arm.kv_offloading != "none":
         raise _uncovered(cell, f"KV offloading `{arm.kv_offloading}`")
+    for name, size in (("decode-context", topology.dcp), ("prefill-context", topology.pcp)):
+        if size > 1:  # the server has no option for it, and must not leave it out
+            raise _uncovered(cell, f"{name} parallelism of {size}")
     sglang = "sglang" in benchmark.framework
     return options_from(
         facts.arch,
@@ -148,6 +151,7 @@ def _engine(
     words += ["--served-model-name", model]
     words += ["--model", model, "--gpu", cell.benchmark.runner, "--precision", cell.benchmark.precision]
     words += ["--tp", str(topology.tp), "--ep", str(topology.ep)] + (["--dp-attn"] if topology.dp_attn else [])
+    words += ["--pp", str(topology.pp)] if topology.pp > 1 else []
     words += ["--max-num-seqs", str(options.max_num_seqs)]
     words += ["--max-num-batched-tokens", str(options.max_num_batched_tokens)]
     if options.engine != "vllm":
