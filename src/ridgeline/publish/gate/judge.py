@@ -103,7 +103,7 @@ def judge_pull(event: Event, repository: Repository, policy: GatePolicy, around:
     log = _judge_log(repository, change, before, after, pull, policy, remarks) if after else None
     additions = log.additions if log else ()
     if after:
-        remarks += _config_rules(keys, before, after, change, policy, around)
+        remarks += _config_rules(keys, before, after, policy, around)
         if additions:
             patterns = [pattern for entry in additions for pattern in entry.config_keys]
             named = {key for pattern in patterns for key in matching(pattern, after.configs.entries)}
@@ -118,7 +118,7 @@ def judge_pull(event: Event, repository: Repository, policy: GatePolicy, around:
     remarks += configs.generator(change, policy)
     situation = _situation(event, pull, repository, head, change, policy, remarks, around)
     decision = decide(situation, policy)
-    selected = _select(additions, before, after, decision, pull, policy, remarks) if after and additions else None
+    selected = _select(additions, before, after, decision, policy, remarks) if after and additions else None
     chosen = _Selected.of(selected, after, base, head, decision, policy) if after else _Selected()
     servers: Sequence[Server] = ()
     if around.preflight is not None and after:
@@ -254,12 +254,7 @@ def _judge_log(
 
 
 def _config_rules(
-    keys: Sequence[str],
-    before: Revision,
-    after: Revision,
-    change: Change,
-    policy: GatePolicy,
-    around: Surroundings,
+    keys: Sequence[str], before: Revision, after: Revision, policy: GatePolicy, around: Surroundings
 ) -> Iterable[Remark]:
     old = before.configs.entries
     yield from configs.images(keys, old, after.configs, policy)
@@ -307,7 +302,6 @@ def _select(
     before: Revision,
     after: Revision,
     decision: Decision,
-    pull: PullRequest,
     policy: GatePolicy,
     remarks: list[Remark],
 ) -> Selection | None:
