@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -168,37 +169,44 @@ def point_of(page: Any, words: str = "mine c1") -> str:
 PATHS = [page.path for page in PAGES]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+def themes(page: Any) -> Iterator[str]:
+    """The page in both themes, loaded once."""
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        yield theme
+
+
 @pytest.mark.parametrize("width", [390, 1440])
 @pytest.mark.parametrize("server", ["ours", "states", "empty"])
-def test_every_page_fits_and_reads(show: Any, server: str, width: int, theme: str, tmp_path: Path) -> None:
-    page = show(server, "/", width=width, theme=theme)
+def test_every_page_fits_and_reads(show: Any, server: str, width: int) -> None:
+    page = show(server, "/", width=width)
     paths = [*PATHS, *(["/runs/mine", f"/points/{point_of(page)}"] if server == "ours" else [])]
     for path in paths:
         page.goto(page.url.split("/", 3)[0] + "//" + page.url.split("/", 3)[2] + path)
         page.wait_for_load_state("networkidle")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
-        assert page.evaluate(AUDIT) == [], path
-        if folder := os.environ.get("RIDGELINE_SHOTS"):
-            name = f"{server}-{path.strip('/').split('/')[0] or 'frontier'}-{theme}-{width}.png"
-            page.screenshot(path=Path(folder) / name, full_page=True)
+        for theme in themes(page):
+            assert page.evaluate(AUDIT) == [], (path, theme)
+            if folder := os.environ.get("RIDGELINE_SHOTS"):
+                name = f"{server}-{path.strip('/').split('/')[0] or 'frontier'}-{theme}-{width}.png"
+                page.screenshot(path=Path(folder) / name, full_page=True)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1440])
-def test_axe_finds_no_serious_fault(show: Any, width: int, theme: str) -> None:
+def test_axe_finds_no_serious_fault(show: Any, width: int) -> None:
     script = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
-    page = show("ours", "/", width=width, theme=theme)
+    page = show("ours", "/", width=width)
     base = page.url.rstrip("/")
     for path in [*PATHS, "/runs/mine", f"/points/{point_of(page)}", "/data?q=SELECT * FROM runs"]:
         page.goto(base + path)
         page.wait_for_load_state("networkidle")
         page.evaluate(script)
-        found = page.evaluate("axe.run(document, {resultTypes: ['violations']}).then(r => r.violations)")
-        serious = [
-            (one["id"], one["nodes"][0]["html"][:120]) for one in found if one["impact"] in ("serious", "critical")
-        ]
-        assert serious == [], path
+        for theme in themes(page):
+            found = page.evaluate("axe.run(document, {resultTypes: ['violations']}).then(r => r.violations)")
+            serious = [
+                (one["id"], one["nodes"][0]["html"][:120]) for one in found if one["impact"] in ("serious", "critical")
+            ]
+            assert serious == [], (path, theme)
 
 
 def test_the_question_is_asked_of_the_server_and_the_address_says_it(show: Any) -> None:
@@ -298,6 +306,28 @@ def test_the_drawer_answers_why_and_how(show: Any) -> None:
     until(page, "document.querySelector('#drawer').textContent.includes('Run this point again')")
     text = page.inner_text("#drawer")
     assert "Dominated by" in text and "Show it →" in text and "ridgeline sweep benchmarks/sample.yaml" in text
+    assert "marked where it differs from" in text and "not set" not in text  # its neighbour's recipe is known as well
+
+
+def test_the_answer_speaks_of_every_series_until_somebody_chooses(browser: Any) -> None:
+    """Four strong lines are drawn; a fifth of one point is ahead where the reader asks."""
+    lines = [report.ladder(gpu, "vllm", strength=4.0) for gpu in ("b200", "gb200", "h200", "mi355x")]
+    lone = report.ladder("h100", "vllm", strength=50.0)[-1:]
+    server = serve(create_app(Context(Library([sample.shelf(sample.run("main", [*chain(*lines), *lone]))]))))
+    page = browser.new_page()
+    page.goto(server.base)
+    page.wait_for_load_state("networkidle")
+    assert page.locator(".srow[aria-pressed=true]").count() == 4
+    page.fill("#limit-value", "1")
+    page.keyboard.press("Enter")
+    assert "H100 · vLLM leads" in page.inner_text("#answer") and "It is not drawn" in page.inner_text("#answer")
+    page.click("#answer button")
+    assert page.locator(".srow[aria-pressed=true]").count() == 5 and "not drawn" not in page.inner_text("#answer")
+    for name in ("MI355X", "H100"):
+        page.locator(".srow", has_text=name).click()
+    assert "Hidden and ahead: H100 · vLLM" in page.inner_text("#answer")
+    page.close()
+    server.stop()
 
 
 def test_a_box_on_the_plot_chooses_rows_and_stands_in_the_address(show: Any) -> None:
@@ -474,17 +504,16 @@ def test_hostile_strings_do_nothing(show: Any) -> None:
         assert page.evaluate("window.hit") is None and page.locator("img").count() == 0, path
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1440])
-def test_a_public_snapshot_is_shown_whole(show: Any, api: str, width: int, theme: str) -> None:
-    page = show(api, "/", width=width, theme=theme)
+def test_a_public_snapshot_is_shown_whole(show: Any, api: str, width: int) -> None:
+    page = show(api, "/", width=width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(AUDIT) == []
     shown = page.locator(".srow[aria-pressed=true]").count()
     assert 1 <= shown <= 5
     assert "leads" in page.inner_text("#answer") and "Hidden and ahead" not in page.inner_text("#answer")
-    for path in ("/runs", "/points", "/compare", "/gates"):
+    for path in ("/runs", "/points", "/compare", "/gates", "/accuracy", "/cost"):
         page.goto(api + path)
         page.wait_for_load_state("networkidle")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
-        assert page.evaluate(AUDIT) == [], path
+        assert all(page.evaluate(AUDIT) == [] for _ in themes(page)), path

@@ -37,7 +37,7 @@ function numbers(point, { measures, headline, x, y }) {
       : el('dd', { class: minor ? 'minor' : '' }, text, ' ', el('small', {}, unit), range(point, key, m)));
   };
   return el('section', {}, el('dl', { class: 'big' }, shown(y), shown(x), headline.filter(key => key !== x && key !== y).slice(0, 4).map(key => shown(key, true))),
-    el('p', { class: 'small faint' }, point.repeats > 1 ? `Means of ${point.repeats} repeats; below each its lowest and highest.` : 'One run, so no interval: `--repeats 3` measures a cell three times.'));
+    el('p', { class: 'small faint' }, point.repeats > 1 ? `Means of ${point.repeats} repeats; below each its lowest and highest.` : ['One run, so no interval: ', el('code', {}, '--repeats 3'), ' measures a cell three times.']));
 }
 
 const range = (point, key, m) => (point.bars[key] ? el('span', { class: 'range' }, point.bars[key].map(v => figure(v, m)[0]).join(' to ')) : null);
@@ -87,8 +87,8 @@ function spark(point, { ladder, series, measures }, key) {
   return el('div', {}, el('p', { class: 'spark-title' }, el('span', { title: m.label }, m.name), el('b', {}, point.v[key] == null ? 'not measured' : number(point.v[key]))), svg);
 }
 
-function recipe(point, { neighbour }) {
-  const other = new Map(neighbour ? neighbour.facts : []);
+function recipe(point, { neighbour: beside }) {
+  const neighbour = beside?.facts.length ? beside : null, other = new Map(neighbour ? neighbour.facts : []); // its facts may be on their way
   const rows = [['Concurrency', String(point.c), neighbour && String(neighbour.c)], ['GPUs', String(point.gpus), neighbour && String(neighbour.gpus)], ...point.facts.map(([name, text]) => [name, text, neighbour && (other.get(name) ?? 'not set')])];
   return section('Recipe', neighbour ? `marked where it differs from c${neighbour.c}` : null, el('dl', { class: 'facts' }, rows.map(([name, text, was]) => [el('dt', {}, name), el('dd', {}, was != null && was !== text ? [el('span', { class: 'diff' }, text), el('s', {}, was)] : text)])));
 }

@@ -166,12 +166,13 @@ function ask() {
   return sentence(one('#question'), parts);
 }
 
-/* ── The answer: one sentence, from measured points; where there are none it says so ── */
+/* ── The answer: one sentence, from measured points; where there are none it says so. While nobody has chosen series, it
+   speaks of all of them, drawn or not; who hides one is answered without it, and told. ── */
 function answer() {
   const host = one('#answer'), { x, y, limit, present, hidden } = now, mx = measures[x], my = measures[y];
   if (!mx || !my) return host.replaceChildren(points.length ? 'No point here has both a throughput and a latency.' : '');
   const at = limit == null ? '' : `At ${number(limit)} ${mx.unit} of ${mx.said} or ${mx.better === 'higher' ? 'more' : 'less'}, `;
-  const visible = present.filter(s => !hidden.has(s)), measured = visible.filter(s => counts(series[s])), pool = measured.length ? measured : visible;
+  const visible = present.filter(s => !hidden.has(s)), drawn = visible.filter(s => counts(series[s])), measured = state.hide == null ? present.filter(s => counts(series[s])) : drawn, pool = measured.length ? measured : visible;
   const sign = my.better === 'lower' ? 1 : -1, got = pool.map(s => ({ s, p: bestOf(s) })).filter(g => g.p).sort((a, b) => sign * (a.p.v[y] - b.p.v[y]));
   const lead = got[0], kinds = unique(pool.map(s => series[s].source)).join(' and ');
   if (!visible.length) return host.replaceChildren(present.length ? 'Every series is hidden. Show one in the list.' : 'No point of this run fits the question.');
@@ -182,9 +183,10 @@ function answer() {
     out.push(...(lead ? [badge(kinds, 'hatch'), ` ${at ? at[0].toLowerCase() + at.slice(1) : ''}`, words] : [`No ${kinds} point reaches ${number(limit ?? 0)} ${mx.unit}.`]));
     return host.replaceChildren(...out.flat());
   }
-  if (!lead) return host.replaceChildren(`No visible measured point reaches ${number(limit ?? 0)} ${mx.unit} of ${mx.said}. Move the limit or show more series.`);
-  const better = measured.length ? present.filter(s => hidden.has(s) && counts(series[s])).map(s => ({ s, p: bestOf(s) })).filter(g => g.p && sign * (g.p.v[y] - lead.p.v[y]) < 0).sort((a, b) => sign * (a.p.v[y] - b.p.v[y]))[0] : null;
-  const rest = got.slice(1).map(g => `${series[g.s].name} ${(g.p.v[y] / lead.p.v[y]).toFixed(2)}×`), short = pool.length - got.length;
+  if (!lead) return host.replaceChildren(`No ${state.hide == null ? '' : 'visible '}measured point reaches ${number(limit ?? 0)} ${mx.unit} of ${mx.said}. Move the limit or show more series.`);
+  if (hidden.has(lead.s)) words.push(' It is not drawn: ', el('button', { class: 'link-btn', type: 'button', onclick: () => set({ hide: present.filter(s => hidden.has(s) && s !== lead.s).map(s => series[s].key) }) }, 'show it'), '.');
+  const better = state.hide != null ? present.filter(s => hidden.has(s) && counts(series[s])).map(s => ({ s, p: bestOf(s) })).filter(g => g.p && sign * (g.p.v[y] - lead.p.v[y]) < 0).sort((a, b) => sign * (a.p.v[y] - b.p.v[y]))[0] : null;
+  const rest = got.slice(1).filter(g => !hidden.has(g.s)).map(g => `${series[g.s].name} ${(g.p.v[y] / lead.p.v[y]).toFixed(2)}×`), short = drawn.filter(s => !got.some(g => g.s === s)).length;
   return host.replaceChildren(...[at, ...words, rest.length ? ` Against it: ${rest.slice(0, 4).join(', ')}${rest.length > 4 ? ` and ${rest.length - 4} behind those` : ''}.` : '', short ? ` ${number(short)} more do${short === 1 ? 'es' : ''} not get there.` : '', better ? [' Hidden and ahead: ', el('b', {}, series[better.s].name), ` with ${number(better.p.v[y])}.`] : ''].flat());
 }
 
@@ -355,8 +357,9 @@ function openPoint(p, keepFocus = false) {
   if (Boolean(p) !== was && innerWidth > 1180) { draw(); key(); }
   if (!p) { heat(null); if (was) { const i = returnTo?.dataset?.i; ((i != null && one(`#points tr[data-i="${i}"]`)) || (returnTo?.isConnected ? returnTo : one('#plot'))).focus({ preventScroll: true }); } return; }
   const ladder = ladderOf(p), k = ladder.indexOf(p);
-  if (options.detail && !p.full) { p.full = 'asked'; options.detail(p).then(more => { Object.assign(p, more.point, { full: 'here', repeats: p.repeats, v: { ...more.point.v, ...p.v }, why: { ...more.point.why, ...p.why } }); measures = data.measures = { ...more.measures, ...measures }; if (state.p === p.id) openPoint(p, true); }, error => { p.full = null; p.failed = error.message; if (state.p === p.id) draw0(); }); }
-  const draw0 = () => drawer(host, p, { waiting: p.full === 'asked', deeper: options.deeper?.(p), series: series[p.s], measures, headline: data.headline.filter(h => h in p.v || h in p.why), x: now.x, y: now.y, ladder, by: witness(p), neighbour: ladder[k - 1] ?? ladder[k + 1] ?? null, run: data.run }, { go: q => openPoint(q, false), close: () => openPoint(null) });
+  const beside = ladder[k - 1] ?? ladder[k + 1] ?? null; // the recipe is told against its neighbour's
+  if (options.detail && !p.full) { p.full = 'asked'; Promise.all([options.detail(p), beside && !beside.facts.length ? options.detail(beside).catch(() => null) : null]).then(([more, other]) => { if (other) beside.facts = other.point.facts; Object.assign(p, more.point, { full: 'here', repeats: p.repeats, v: { ...more.point.v, ...p.v }, why: { ...more.point.why, ...p.why } }); measures = data.measures = { ...more.measures, ...measures }; if (state.p === p.id) openPoint(p, true); }, error => { p.full = null; p.failed = error.message; if (state.p === p.id) draw0(); }); }
+  const draw0 = () => drawer(host, p, { waiting: p.full === 'asked', deeper: options.deeper?.(p), series: series[p.s], measures, headline: data.headline.filter(h => h in p.v || h in p.why), x: now.x, y: now.y, ladder, by: witness(p), neighbour: beside, run: data.run }, { go: q => openPoint(q, false), close: () => openPoint(null) });
   draw0();
   if (!keepFocus) one('h2', host).focus({ preventScroll: true });
   heat(p.i, 'drawer');
