@@ -161,7 +161,7 @@ def test_repeats_of_a_cell_are_one_point_with_bars_and_the_lucky_one_leads_no_fr
     assert mine["repeats"] == 3 and mine["v"][at] == pytest.approx(y.value)
     [bar] = [bar for bar in mine["bars"] if bar[0] == at]
     assert bar[1:] == pytest.approx([0.7 * (y.value or 0), 1.3 * (y.value or 0)])
-        assert all("bars" not in p and "repeats" not in p for p in told["points"] if p["id"] != first.id)
+    assert all("bars" not in p and "repeats" not in p for p in told["points"] if p["id"] != first.id)
 
 
 def test_a_laid_over_run_is_never_a_repeat_of_the_official_one() -> None:
