@@ -61,9 +61,19 @@ def test_a_memory_hint_that_is_applied_passes(topology: Topology, budget: int, t
 def test_a_graph_hint_that_is_applied_passes(concurrency: int, top: int, listed: bool) -> None:
     knob = {"cudagraph_capture_sizes": list(range(1, top + 1))} if listed else {"max_cudagraph_capture_size": top}
     subject = make(concurrency=concurrency, flags={"compilation-config": knob})
-    for found in findings(subject, "G1"):
+    for found in [*findings(subject, "G1"), *findings(subject, "G5")]:
         for change in found.changes:
             assert verdict(after_change(subject, change), "G1") is Verdict.PASS, change
+            assert verdict(after_change(subject, change), "G5") is not Verdict.FAIL, change
+
+
+def test_one_change_mends_a_short_list_for_both_rules_and_a_long_one_becomes_a_ladder() -> None:
+    short = {"cudagraph_mode": "FULL_DECODE_ONLY", "cudagraph_capture_sizes": [1, 2, 4, 8]}
+    for cap, written in ((16, '"cudagraph_capture_sizes": [4, 8, 12'), (448, '"max_cudagraph_capture_size": 1792')):
+        subject = make(concurrency=16, flags={"compilation-config": short, "max-num-seqs": cap})
+        (first,), (second,) = findings(subject, "G1"), findings(subject, "G5")
+        assert first.verdict is second.verdict is Verdict.FAIL and first.changes == second.changes
+        assert written in str(first.changes[0].value) and "FULL_DECODE_ONLY" in str(first.changes[0].value)
 
 
 @settings(max_examples=15, deadline=None)
