@@ -183,7 +183,7 @@ function answer() {
     out.push(...(lead ? [badge(kinds, 'hatch'), ` ${at ? at[0].toLowerCase() + at.slice(1) : ''}`, words] : [`No ${kinds} point reaches ${number(limit ?? 0)} ${mx.unit}.`]));
     return host.replaceChildren(...out.flat());
   }
-  if (!lead) return host.replaceChildren(`No ${state.hide == null ? '' : 'visible '}measured point reaches ${number(limit ?? 0)} ${mx.unit} of ${mx.said}. Move the limit or show more series.`);
+  if (!lead) return host.replaceChildren(`No ${state.hide == null ? '' : 'visible '}measured point reaches ${number(limit ?? 0)} ${mx.unit} of ${mx.said}. Move the limit${state.hide == null ? '' : ' or show more series'}.`);
   if (hidden.has(lead.s)) words.push(' It is not drawn: ', el('button', { class: 'link-btn', type: 'button', onclick: () => set({ hide: present.filter(s => hidden.has(s) && s !== lead.s).map(s => series[s].key) }) }, 'show it'), '.');
   const better = state.hide != null ? present.filter(s => hidden.has(s) && counts(series[s])).map(s => ({ s, p: bestOf(s) })).filter(g => g.p && sign * (g.p.v[y] - lead.p.v[y]) < 0).sort((a, b) => sign * (a.p.v[y] - b.p.v[y]))[0] : null;
   const rest = got.slice(1).filter(g => !hidden.has(g.s)).map(g => `${series[g.s].name} ${(g.p.v[y] / lead.p.v[y]).toFixed(2)}×`), short = drawn.filter(s => !got.some(g => g.s === s)).length;

@@ -28,7 +28,7 @@ export function encode(state, fields) {
 }
 
 export const choice = (options, fallback) => ({ fallback, parse: text => (options.includes(text) ? text : undefined), print: value => value ?? '' });
-export const numeric = { fallback: null, parse: text => (text.trim() !== '' && Number.isFinite(+text) && +text >= 0 ? +text : undefined), print: value => (value == null ? '' : String(value)) };
+export const numeric = { fallback: null, parse: text => (text.trim() !== '' && Number.isFinite(+text) && +text >= 0 ? +text : undefined), print: value => (value == null ? '' : String(+value.toPrecision(12))) };
 /** A set of names from `options`; null means the page's own choice, an empty set is written as `none`. */
 export const subset = options => ({
   fallback: null,
