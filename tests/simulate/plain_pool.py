@@ -98,7 +98,7 @@ class PlainPool:
         for block in [*held.others[::-1], *held.blocks][::-1]:
             self.refs[block] -= 1
             if not self.refs[block]:
-                self.queue.append(block)
+                self.queue.insert(0 if self.content[block] is None else len(self.queue), block)
         held.blocks, held.others, held.named = [], [], 0
 
     def check(self) -> None:

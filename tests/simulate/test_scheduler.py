@@ -285,3 +285,17 @@ def test_hits_of_requests_one_after_the_other_are_the_longest_common_beginning(s
             best = max(best, min(same, len(tokens) - 1) // size * size)
         assert found.cached == best
         computed.append(whole[:-1])
+
+
+def test_blocks_that_never_filled_are_taken_before_anything_cached() -> None:
+    """As vLLM frees them: in front of the queue where they have no hash, at its back where they have one."""
+    scheduler = Scheduler(replace(LIMITS, blocks=10))
+    for key in range(2):  # two texts of four blocks and a part of a fifth each: all ten blocks have been used
+        scheduler.add(request(key, 18, 1))
+        while scheduler.unfinished:
+            step(scheduler)
+    scheduler.add(request(2, 7, 1))  # two blocks: the two parts
+    step(scheduler)
+    assert scheduler.pool.evictions == 0
+    found = [scheduler.pool.match(request(9, 18, 1, text=text).hashes, 4).blocks for text in (0, 1)]
+    assert found == [4, 4]

@@ -4,10 +4,11 @@ Content is a chain of hashes, one per block, each covering all before it; the po
 a stretch of blocks that are held by the same requests or stand in the free queue together, so every operation costs by
 runs (a handful), not by blocks (thousands).
 
-Free blocks stand in a queue; allocation takes from its front and forgets what was there. Blocks never used come first;
-a finished request's blocks join the back tail first, so that the ends of prompts are lost before their beginnings. What
-is asked for again leaves the queue. Hence whoever finds a block finds all before it: some copy of a beginning always
-outlives its continuations, which is what lets a tree stand for a table of hashes.
+Free blocks stand in a queue; allocation takes from its front and forgets what was there. Blocks without content come
+first: those never used, and those that a request gives back before they were full. Its other blocks join the back tail
+first, so that the ends of prompts are lost before their beginnings. What is asked for again leaves the queue. Hence
+whoever finds a block finds all before it: some copy of a beginning always outlives its continuations, which is what
+lets a tree stand for a table of hashes.
 
 A block whose content somebody else has already made findable is a *spare*: it takes over when the other is evicted.
 """
@@ -26,15 +27,15 @@ class Match(NamedTuple):
 
 
 class Run:
-    """Blocks `start` to `start + size` of a chain. `keys` None: blocks without content."""
+    """Blocks `start` to `start + size` of a chain."""
 
     __slots__ = ("after", "before", "children", "keys", "marks", "parent", "refs", "size", "start")
 
-    def __init__(self, start: int, keys: list[int] | None, size: int, parent: Run | None, refs: int) -> None:
+    def __init__(self, start: int, keys: list[int], size: int, parent: Run | None, refs: int) -> None:
         self.start = start
         self.keys = keys
         self.size = size
-        self.parent = parent  # None: not in the tree (no content, a spare, the root)
+        self.parent = parent  # None: not in the tree (a spare, the root)
         self.children: dict[int, Run] = {}
         self.refs = refs
         self.marks: list[int] | None = None  # depths inside (start, start + size] where windows can be resumed
@@ -65,11 +66,11 @@ class BlockPool:
         self.evictions = 0
         self.grid = grid
         self._marked = marked
-        self._unused = total  # blocks never used: the front of the queue
+        self._unused = total  # blocks without content: the front of the queue
         self._queued = 0
         self._root = Run(0, [], 0, None, 1)
         self._spares: dict[int, list[Run]] = {}
-        self._end = Run(0, None, 0, None, 0)  # the queue is a ring through this
+        self._end = Run(0, [], 0, None, 0)  # the queue is a ring through this
         self._end.before = self._end.after = self._end
 
     @property
@@ -146,7 +147,7 @@ class BlockPool:
         upto = min(upto, len(hashes))
         while depth < upto:
             own = held.parts[-1][0] if held.parts else self._root
-            node = own if own.keys is not None and (own.parent or own is self._root) else self._node_at(hashes, depth)
+            node = own if own.parent or own is self._root else self._node_at(hashes, depth)
             if hashes[depth] in node.children:
                 spare = Run(depth, [hashes[depth]], 1, None, 1)
                 self._spares.setdefault(hashes[depth], []).append(spare)
@@ -154,7 +155,6 @@ class BlockPool:
                 depth += 1
                 continue
             if node is own and node.refs == 1 and node.parent and not node.children:
-                assert node.keys is not None
                 node.keys += hashes[depth:upto]
                 node.size += upto - depth
             else:
@@ -176,8 +176,7 @@ class BlockPool:
 
     def release(self, held: Held) -> None:
         """Give a request's blocks back, the last one first."""
-        if held.size > held.named:
-            self._enqueue(Run(0, None, held.size - held.named, None, 0))
+        self._unused += held.size - held.named + held.extra
         for run, start in reversed(held.parts):
             node = run
             while True:
@@ -188,8 +187,6 @@ class BlockPool:
                     break
                 assert node.parent is not None
                 node = node.parent
-        if held.extra:
-            self._enqueue(Run(0, None, held.extra, None, 0))
         held.parts, held.size, held.named, held.extra = [], 0, 0, 0
 
     def forget_all(self) -> None:
@@ -209,7 +206,7 @@ class BlockPool:
 
     def _split(self, node: Run, size: int) -> Run:
         """Cut a run; the front part is new and returned, the rear keeps its identity (requests may point to it)."""
-        assert node.keys is not None and node.parent is not None
+        assert node.parent is not None
         front = Run(node.start, node.keys[:size], size, node.parent, node.refs)
         node.parent.children[node.keys[0]] = front
         node.keys = node.keys[size:]
@@ -254,15 +251,12 @@ class BlockPool:
                 self._unlink(run)
             else:
                 taken = self._shorten(run, count)
-            if run.keys is not None:
-                self.evictions += taken
+            self.evictions += taken
             count -= taken
 
     def _shorten(self, run: Run, most: int) -> int:
         """Take up to `most` blocks from the end of a queued run; how many were taken."""
-        if run.keys is None:
-            taken = min(most, run.size)
-        elif run.parent is None and run.keys:  # a spare, or what is left of a forgotten tree
+        if run.parent is None and run.keys:  # a spare, or what is left of a forgotten tree
             taken = 1
             spares = self._spares.get(run.keys[-1], [])
             if run in spares:
@@ -276,14 +270,13 @@ class BlockPool:
             taken = min(most, run.size)
         run.size -= taken
         self._queued -= taken
-        if run.keys is not None:
-            end = run.start + run.size
-            first = run.keys[0]
-            del run.keys[run.size :]
-            if run.marks:
-                run.marks = [mark for mark in run.marks if mark <= end]
-            if not run.size and run.parent is not None and run.parent.children.get(first) is run:
-                del run.parent.children[first]
+        end = run.start + run.size
+        first = run.keys[0]
+        del run.keys[run.size :]
+        if run.marks:
+            run.marks = [mark for mark in run.marks if mark <= end]
+        if not run.size and run.parent is not None and run.parent.children.get(first) is run:
+            del run.parent.children[first]
         if not run.size:
             self._dequeue(run)
         return taken
@@ -294,7 +287,7 @@ class BlockPool:
 
     def _hand_over(self, run: Run) -> None:
         """The last block of a run is about to go: a spare with its content takes its place in the tree."""
-        assert run.keys is not None and run.parent is not None
+        assert run.parent is not None
         key = run.keys[-1]
         spares = self._spares.get(key)
         if not spares:
@@ -334,7 +327,6 @@ def _same(run: Run, hashes: Sequence[int], most: int) -> int:
     """Blocks of a run that agree with a chain, at most `most`; the first is known to. Equal hashes mean equal chains up
     to there, so the last agreement is found by bisection."""
     keys, start = run.keys, run.start
-    assert keys is not None
     if keys[most - 1] == hashes[start + most - 1]:
         return most
     low, high = 1, most - 1
