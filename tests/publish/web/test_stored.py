@@ -45,6 +45,9 @@ def test_a_point_brings_its_requests_proof_and_deployment(stored: tuple[Path, Pa
     id = client.get("/api/v1/points?q=c1&channel=local").json()["points"][0]["id"]
     page = client.get(f"/points/{id}").text
     assert "contradicted" in page and "a.yaml:7" in page
+    assert "ridgeline sweep a.yaml --cells" in page  # how to get it again
+    run = client.get("/api/v1/runs?channel=local").json()["runs"][0]
+    assert run["command"] == "ridgeline sweep a.yaml" and "Run all of it again" in client.get(f"/runs/{run['id']}").text
     assert client.get(f"/api/v1/points/{id}/timeline").status_code == 200
     assert {p["key"] for p in client.get(f"/api/v1/points/{id}/server-metrics").json()["panels"]} >= {"kv", "ttft"}
     assert client.get("/api/v1/points/none").status_code == 404

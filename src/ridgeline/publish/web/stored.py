@@ -99,6 +99,16 @@ def slim(body: str | bytes, id: str, wanted: frozenset[str]) -> Point:
     return Point(id=id, measures=measures, **{name: getattr(found, name) for name in _FIELDS})
 
 
+def _header(stored: str, name: str, started_at: str) -> RunHeader:
+    """What a run says of itself: of one of ours the command, settings and host, of another tool's what was kept."""
+    told = msgspec.json.decode(stored)
+    known = {key: told[key] for key in ("command", "ridgeline", "settings", "host", "resumed_at") if told.get(key)}
+    try:
+        return msgspec.convert({**known, "name": name, "created_at": started_at}, RunHeader)
+    except msgspec.ValidationError:  # another tool's header may use these words for something else
+        return RunHeader(name=name, created_at=started_at)
+
+
 def shelves_of(target: str) -> list[StoreShelf]:
     """One shelf a channel of the store at `target`."""
     store = Store.open(target)
@@ -221,11 +231,13 @@ class StoreShelf:
     # Reading
 
     def _runs(self) -> tuple[Run, ...]:
+        with self.store.database.reading() as connection:
+            headers = dict(map(tuple, connection.execute(select(t.runs.c.id, t.runs.c.header))))
         return tuple(
             Run(
                 id=row["id"],
                 name=row["name"] or row["id"],
-                header=RunHeader(name=row["name"] or row["id"], created_at=row["started_at"] or ""),
+                header=_header(headers[row["id"]], row["name"] or row["id"], row["started_at"] or ""),
                 n=row["points"],
                 failed=row["failures"],
                 sources=tuple(row["sources"]),
