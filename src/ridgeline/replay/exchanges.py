@@ -2,7 +2,7 @@
 
 While answers arrive, reads are kept with their stamps. Everything else, which is sending, taking apart answers that may
 be over and, twenty times a second, what has gathered of the others, is work that waits: it is done in slices of at most
-1 ms, between which the loop polls its sockets, so that no stamp is later than a slice. Shorter ones cost more than they
+3 ms, between which the loop polls its sockets, so that no stamp is later than a slice. Shorter ones cost more than they
 are worth: a server that is asked one request at a time falls asleep between two, and waking it is dear. Where the
 sockets alone keep the loop busy for longer, work gets a third of its time, or requests would never leave. (The time of
 an answer's end is the stamp of its last byte, so a late report moves nothing but a send that is due at once.)
@@ -26,8 +26,8 @@ from ridgeline.trace.pacing.api import Send
 from ridgeline.trace.prompts.api import PromptSource
 
 PUMP_S = 0.05
-_SLICE_NS = 1_000_000
-_FEW = 32  # sends and reads, whatever the clock says
+_SLICE_NS = 3_000_000
+_FEW = 64  # sends and reads, whatever the clock says
 _OPENED = 8  # new connections in a slice: most of what they take comes after it
 
 
