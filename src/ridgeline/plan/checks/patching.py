@@ -206,7 +206,8 @@ def _edited(line: bytes, edit: Edit) -> bytes | None:
 def difference(name: str, before: bytes, after: bytes) -> str:
     """A unified diff that `git apply` and `patch -p1` take."""
     old, new = (data.decode("utf-8", "surrogateescape").splitlines(keepends=True) for data in (before, after))
-    text = "".join(difflib.unified_diff(old, new, f"a/{name}", f"b/{name}"))
+    beside = name.lstrip("/")  # a patch names no path twice rooted
+    text = "".join(difflib.unified_diff(old, new, f"a/{beside}", f"b/{beside}"))
     return re.sub(r"([^\n])\Z", "\\1\n\\\\ No newline at end of file\n", text) if text else ""
 
 
