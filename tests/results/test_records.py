@@ -156,6 +156,14 @@ def test_samples_survive_gaps_and_empty_scrapes(rows: list[ServerSample]) -> Non
     assert samples.from_table(samples.to_table(rows)) == tuple(rows)
 
 
+def test_a_scrape_s_time_is_kept_and_older_files_have_none(tmp_path: Path) -> None:
+    timed = (dataclasses.replace(sample(0), took_ns=7), dataclasses.replace(sample(1), values=None, took_ns=9))
+    table = samples.to_table(timed)
+    assert samples.from_table(table) == timed
+    pq.write_table(table.drop_columns(["took_ns"]), tmp_path / "old.parquet")
+    assert [one.took_ns for one in samples.read_samples(tmp_path / "old.parquet")] == [None, None]
+
+
 def test_a_series_that_says_nan_has_no_value() -> None:
     (back,) = samples.from_table(samples.to_table([sample(0, a=float("nan"), b=1.0)]))
     assert back.values == {"b": 1.0}

@@ -13,7 +13,7 @@ from tests.results.builders import MS, S, cell, failed, record, replay
 
 from ridgeline.core.errors import InputError
 from ridgeline.core.record import Outcome, Phases, Record, Replay, ServerSample
-from ridgeline.results.export import aiperf
+from ridgeline.results.export import aiperf, aiperf_rows
 from ridgeline.results.export.agentic import agentic_row
 from ridgeline.results.export.server_metrics import server_metrics
 from ridgeline.results.records import RecordWriter, read_records, replay_metadata, write_records
@@ -48,7 +48,7 @@ def stored(tmp_path: Path) -> StoredReplay:
 
 
 def test_all_exports_are_those_of_the_replay_in_memory(stored: StoredReplay) -> None:
-    assert list(aiperf.jsonl(stored, 10**18)) == list(aiperf.jsonl(mixed(), 10**18))
+    assert list(aiperf_rows.jsonl(stored, 10**18)) == list(aiperf_rows.jsonl(mixed(), 10**18))
     assert aiperf.summary(stored, 10**18) == aiperf.summary(mixed(), 10**18)
     assert agentic_row(stored, cell()) == agentic_row(mixed(), cell())
     assert server_metrics(stored, 10**18) == server_metrics(mixed(), 10**18)
@@ -79,7 +79,7 @@ def test_rows_come_in_the_order_of_completion(ends: list[tuple[int, bool]], rng:
         for k, (end, measured) in enumerate(ends)
     ]
     rng.shuffle(records)  # type: ignore[attr-defined]
-    rows = list(aiperf.rows(replay(records), 0))
+    rows = list(aiperf_rows.rows(replay(records), 0))
     order = sorted(records, key=lambda one: (one.end_ns or 0, one.request_id))
     assert [row["metadata"]["conversation_id"] for row in rows] == [one.conversation_id for one in order]
     for phase in ("warmup", "profiling"):
@@ -105,9 +105,9 @@ def test_an_export_holds_a_part_of_the_records_at_a_time(tmp_path: Path, monkeyp
     monkeypatch.setattr("ridgeline.results.stored.BATCH", 32)
     path = tmp_path / "records.parquet"
     long_run(path, 1000, 100)
-    sum(1 for _ in aiperf.rows(StoredReplay(path), 0))  # what is imported and cached once
+    sum(1 for _ in aiperf_rows.rows(StoredReplay(path), 0))  # what is imported and cached once
     tracemalloc.start()
-    count = sum(1 for _ in aiperf.rows(StoredReplay(path), 0))
+    count = sum(1 for _ in aiperf_rows.rows(StoredReplay(path), 0))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert count == 1000 and peak < 1_500_000

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import math
+import shlex
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from ridgeline.cli.replay_load import Load, LoadOptions, choose_load
-from ridgeline.cli.replay_store import EXPORTS, Store, add_cell, power_of, run_folder, write_exports
+from ridgeline.cli.replay_store import EXPORTS, Store, add_cell, command_line, power_of, run_folder, write_exports
 from ridgeline.cli.replay_view import choose_view
 from ridgeline.cli.typed import run_app
 from ridgeline.core.cell import Arm, Benchmark, Cell
@@ -20,6 +21,7 @@ from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
 from ridgeline.core.point import Source
 from ridgeline.core.topology import Topology
 from ridgeline.replay.endpoint import Endpoint
+from ridgeline.trace.pacing import AgentPacer
 
 if TYPE_CHECKING:
     from ridgeline.core.point import Point
@@ -138,7 +140,13 @@ def replay(
         keep_records=out is None,
         scrape_urls=tuple(metrics_url or ()),
         scrape_s=max(0.1, 1.0 / speed),  # as many samples of a window, however fast it passes
-        stored={"trace": load.about, "pacing": load.pacing, "model": served.model},
+        stored={
+            "trace": load.about,
+            "pacing": load.pacing,
+            "model": served.model,
+            "workers": workers,
+            "command": shlex.join(command_line()),
+        },
     )
     view = choose_view(as_json=as_json)
     with contextlib.ExitStack() as stack:
@@ -161,6 +169,9 @@ def replay(
             on_progress=view.show,
             workers=pool,
         )
+        if isinstance(load.pacer, AgentPacer):
+            branches = asdict(load.pacer.tally.branches)
+            result = replace(result, settings={**result.settings, "branches": branches})
         store.finish(result)
     lanes = load.concurrency or _lanes_used(result, store.path)
     cell = _cell(load, lanes, served.model, Topology(tp=gpus), (hardware, framework, precision))

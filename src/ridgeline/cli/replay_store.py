@@ -15,6 +15,7 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -112,6 +113,20 @@ def power_of(log: Path | None, result: Replay, point: Point, gpus: int) -> Any:
     return energy_of(text, result, point, gpus)
 
 
+def command_line() -> tuple[str, ...]:
+    """The command as it was typed, without what headers say: that may be a key."""
+    told = []
+    for before, word in pairwise(("", *sys.argv[2:])):
+        flag, equals, value = word.partition("=")
+        if before == "--header":
+            flag, equals, value = "", "", word
+        elif flag != "--header" or not equals:
+            told.append(word)
+            continue
+        told.append(f"{flag}{equals}{value.partition(':')[0]}: ...")
+    return ("ridgeline", "replay", *told)
+
+
 def run_folder(folder: Path, settings: Mapping[str, Any]) -> RunFolder:
     """The folder as a run, so that whatever reads runs reads it too. Called once the records have their file."""
     from ridgeline.results.runfolder import RunFolder, RunHeader
@@ -119,7 +134,7 @@ def run_folder(folder: Path, settings: Mapping[str, Any]) -> RunFolder:
     header = RunHeader(
         name=folder.name,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=("ridgeline", "replay", *sys.argv[2:]),
+        command=command_line(),
         ridgeline=__version__,
         settings=dict(settings),
     )
@@ -140,7 +155,8 @@ def write_exports(
 ) -> list[Path]:
     """The summary and the foreign forms, from the records on disk. Gives what was written."""
     from ridgeline.results.export.agentic import agentic_row
-    from ridgeline.results.export.aiperf import jsonl, summary
+    from ridgeline.results.export.aiperf import summary
+    from ridgeline.results.export.aiperf_rows import jsonl
     from ridgeline.results.export.server_metrics import server_metrics
     from ridgeline.results.formats import POINT
     from ridgeline.results.stored import StoredReplay
@@ -161,11 +177,7 @@ def write_exports(
             "submission_valid": False,  # AIPerf's word: only its public data sets count
             "submission_invalid_reasons": reasons,
         }
-        document = summary(full, origin, metadata=metadata)
-        pacing = result.settings.get("pacing", {})
-        document["benchmark_id"] = pacing.get("benchmark_id") or pacing.get("run_id")
-        document["run_info"] = {"random_seed": pacing.get("seed")}
-        _json(folder / "profile_export_aiperf.json", document)
+        _json(folder / "profile_export_aiperf.json", summary(full, origin, metadata=metadata))
         written += [folder / "profile_export.jsonl", folder / "profile_export_aiperf.json"]
         if full.samples:
             _json(folder / "server_metrics_export.json", server_metrics(full, origin))

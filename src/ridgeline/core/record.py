@@ -104,6 +104,7 @@ class ServerSample:
     at_ns: int
     endpoint: str
     values: Mapping[str, float] | None  # `name{label="v",...}` -> value
+    took_ns: int | None = None  # real time from asking to the page's last byte
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

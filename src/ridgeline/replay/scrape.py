@@ -126,13 +126,14 @@ class _Watch:
     def _read(self, boundary_ns: int | None) -> None:
         if boundary_ns is None and not self._breaker.allows(time.monotonic()):
             return
+        asked_ns = time.monotonic_ns()
         values = fetch(self._url)
-        at_ns = self._clock.now_ns()
+        took_ns, at_ns = time.monotonic_ns() - asked_ns, self._clock.now_ns()
         if boundary_ns is not None and self._clock.real_seconds(at_ns - boundary_ns) < PROMPT_S:
             # A scrape that was under way at the boundary is older in content, though not in its stamp.
             at_ns = max([boundary_ns, *(sample.at_ns for sample in self.samples[-1:])])
         kept = None if values is None else self._reader.read(values)
-        self.samples.append(ServerSample(at_ns=at_ns, endpoint=self._url, values=kept))
+        self.samples.append(ServerSample(at_ns=at_ns, endpoint=self._url, values=kept, took_ns=took_ns))
         self._breaker.note(values is not None, time.monotonic())
 
 

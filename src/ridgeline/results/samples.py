@@ -32,6 +32,7 @@ SCHEMA = pa.schema(
         pa.field("ok", pa.bool_(), nullable=False),
         pa.field("name", _TEXT),  # `name{label="v",...}`; null on the one row of a failed or empty scrape
         pa.field("value", pa.float64()),
+        pa.field("took_ns", pa.int64()),  # of the scrape; files of before 2026-12 have no such column
     ],
     metadata={KEY: json.dumps({"version": VERSION}).encode()},
 )
@@ -63,6 +64,7 @@ def _long(samples: Sequence[ServerSample], first: int) -> pa.Table:
         pa.array(np.array([sample.values is not None for sample in samples], dtype=bool)[rows]),
         pa.array(names, type=_TEXT),
         pa.array(values, type=pa.float64()),
+        pa.array([sample.took_ns for sample in samples], type=pa.int64()).take(pa.array(rows)),
     ]
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
@@ -71,21 +73,23 @@ def from_table(table: pa.Table) -> tuple[ServerSample, ...]:
     """The inverse of `to_table`, but for NaN values."""
     found: list[ServerSample] = []
     readers: dict[str, Reader] = {}
-    held: tuple[int, str, dict[str, float] | None] | None = None  # of the scrape that is being read
+    held: tuple[int, str, dict[str, float] | None, int | None] | None = None  # of the scrape that is being read
     last = -1
 
     def close() -> None:
         if held is not None:
-            at_ns, endpoint, values = held
+            at_ns, endpoint, values, took_ns = held
             kept = None if values is None else readers.setdefault(endpoint, Reader()).read(values)
-            found.append(ServerSample(at_ns=at_ns, endpoint=endpoint, values=kept))
+            found.append(ServerSample(at_ns=at_ns, endpoint=endpoint, values=kept, took_ns=took_ns))
 
+    if "took_ns" not in table.column_names:
+        table = table.append_column("took_ns", pa.nulls(len(table), pa.int64()))
     for batch in table.to_batches(max_chunksize=65_536):
         columns = [batch.column(field.name).to_pylist() for field in SCHEMA]
-        for serial, at_ns, endpoint, ok, name, value in zip(*columns, strict=True):
+        for serial, at_ns, endpoint, ok, name, value, took_ns in zip(*columns, strict=True):
             if serial != last:
                 close()
-                held, last = (at_ns, endpoint, {} if ok else None), serial
+                held, last = (at_ns, endpoint, {} if ok else None, took_ns), serial
             assert held is not None
             values = held[2]
             if values is not None and name is not None:

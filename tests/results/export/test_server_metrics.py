@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 
@@ -17,7 +18,7 @@ WALL = 1_700_000_000 * S
 
 def scrape(at_s: float, url: str = "http://a/metrics", **values: float) -> ServerSample:
     named = {name.replace("__", ":"): value for name, value in values.items()}
-    return ServerSample(at_ns=round(at_s * S), endpoint=url, values=named)
+    return ServerSample(at_ns=round(at_s * S), endpoint=url, values=named, took_ns=5_000_000)
 
 
 def replay(*samples: ServerSample) -> Replay:
@@ -57,9 +58,28 @@ def test_histograms_are_differences_with_open_ends_left_open() -> None:
     (series,) = entry["series"]
     assert (entry["type"], entry["unit"], series["labels"]) == ("histogram", "seconds", {"m": "x"})
     assert series["buckets"] == {"0.1": 0, "0.5": 0, "1": 40, "+Inf": 80}
+    assert "timeslices" not in series, "no scrape lies inside the window"
     stats = series["stats"]
     assert (stats["count"], stats["sum"], stats["avg"], stats["p50_estimate"]) == (80, 80, 1, 1)
     assert "p95_estimate" not in stats, "it lies above the last bound"
+
+
+def test_slices_of_a_histogram_hold_what_was_counted_in_them() -> None:
+    def page(at: float, quick: int, all_: int) -> ServerSample:
+        values = {'t_seconds_bucket{le="1"}': quick, 't_seconds_bucket{le="+Inf"}': all_, "t_seconds_count": all_}
+        return ServerSample(
+            at_ns=round(at * S), endpoint="http://a/metrics", values=values | {"t_seconds_sum": 2.0 * all_}
+        )
+
+    found = server_metrics(
+        replay(page(1, 0, 0), page(2.5, 1, 3), page(3.5, 1, 3), page(4.5, 2, 4), page(7, 2, 4)), WALL
+    )
+    (series,) = found["metrics"]["t_seconds"]["series"]
+    first, second = series["timeslices"]
+    assert (first["start_ns"], first["count"], first["sum"], first["avg"]) == (WALL + 2 * S, 3, 6, 2)
+    assert first["buckets"] == {"1": 1, "+Inf": 3}
+    assert second["start_ns"] == WALL + 4 * S, "nothing was counted in the second at 3, so there is no average of it"
+    assert series["stats"]["count"] == 4 and isinstance(series["stats"]["count"], int)
 
 
 def test_mirrors_are_listed_once_and_failures_are_gaps() -> None:
@@ -71,7 +91,7 @@ def test_mirrors_are_listed_once_and_failures_are_gaps() -> None:
     assert [one["endpoint_url"] for one in found["metrics"]["v:x"]["series"]] == ["http://a/metrics"]
     summary = found["summary"]
     assert summary["endpoints_successful"] == ["http://a/metrics", "http://b/metrics"]
-    assert summary["endpoint_info"]["http://c/metrics"] == {"total_fetches": 1}
+    assert set(summary["endpoints_configured"]) - set(summary["endpoint_info"]) == {"http://c/metrics"}
     assert summary["phase_time_ranges"]["profiling"] == {"start_ns": WALL + 2 * S, "end_ns": WALL + 6 * S}
 
 
@@ -79,11 +99,13 @@ def test_mirrors_are_listed_once_and_failures_are_gaps() -> None:
 def test_keys_are_those_of_a_recorded_export(run: str) -> None:
     theirs = json.loads(gzip.decompress(golden(f"traces/oracle/live/{run}/server_metrics_export.json.gz").read_bytes()))
     rows = [scrape(at, vllm__num_requests_running=at % 3, vllm__prompt_tokens_total=100 * at) for at in range(8)]
-    ours = server_metrics(replay(*rows), WALL)
+    endpoint, pacing = {"url": "http://a"}, {"benchmark_id": "b", "concurrency": 2, "seed": 1}
+    ours = server_metrics(dataclasses.replace(replay(*rows), settings={"endpoint": endpoint, "pacing": pacing}), WALL)
     assert ours["schema_version"] == theirs["schema_version"]
+    assert set(theirs) - set(ours) == {"aiperf_version"}, "no AIPerf wrote it"
     assert set(theirs["summary"]) == set(ours["summary"])
     (info,), (known,) = ours["summary"]["endpoint_info"].values(), theirs["summary"]["endpoint_info"].values()
-    assert set(known) - set(info) == {"avg_fetch_latency_ms"}, "scrapes do not time themselves"
+    assert set(known) == set(info) and info["avg_fetch_latency_ms"] == 5.0
     gauge, theirs_gauge = (each["metrics"]["vllm:num_requests_running"] for each in (ours, theirs))
     assert set(gauge) == set(theirs_gauge) and gauge["unit"] == theirs_gauge["unit"]
     assert set(gauge["series"][0]["stats"]) == set(theirs_gauge["series"][0]["stats"])

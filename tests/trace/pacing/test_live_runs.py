@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,6 +49,7 @@ class Live:
     marked: bool = True  # whether the server's log tells the markers
     late: Mapping[int, float] = field(default_factory=dict)  # ms
     idle_cut_s: float = 0.0
+    slept: int = 0  # children that its timers, which nothing cancels, woke after the end: spawned and then taken back
 
 
 # The window opened 36 ms late; what was planned for its opening is late by that and the usual.
@@ -88,6 +89,7 @@ RUNS = [
         duration_s=25,
         grace_s=3,
         ratios=(0.0, 0.3),
+        slept=1,
     ),
     Live(
         folder="fork-subagents-n2",
@@ -226,3 +228,13 @@ def test_the_machine_repeats_what_the_server_saw(run: Live) -> None:
     assert cancelled == [row.name for row in log if row.answered_ns is None]
     assert pacer.tally.idle_cut_ns / SECOND == pytest.approx(run.idle_cut_s, abs=0.01)
     assert pacer.tally.turns_forced == 0 and pacer.aborted is None
+
+    exported = json.loads((golden(f"traces/oracle/live/{run.folder}") / "profile_export_aiperf.json").read_text())
+    counted = asdict(pacer.tally.branches)
+    for name, by in (
+        ("children_spawned", -run.slept),
+        ("children_truncated", run.slept),
+        ("joins_suppressed", run.slept),
+    ):
+        counted[name] += by
+    assert counted == {name: exported["branch_stats"][name] for name in counted}

@@ -3,7 +3,8 @@
 In: a replay's samples and the wall time of its origin. Out: the document as plain data. Counters are increases
 (restarts included) with their rates, histograms are differences of cumulative buckets, gauges are distributions over
 the scrapes; a failed scrape is a gap. Two addresses that show one process are listed once. Types come from the series'
-names, since samples do not carry them. Source: agentx-replay specification, section 7.
+names, since samples do not carry them, nor what a page says about a metric. A slice of a histogram in which nothing was
+counted has no average and is left out. Source: agentx-replay specification, section 7, and recorded exports.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from ridgeline.core.record import Replay
+from ridgeline.core.record import Replay, ServerSample
+from ridgeline.results.export.aiperf_run import of_run
 from ridgeline.results.metrics.scrapes import Line, Scrapes, Window, increase, quantile
 from ridgeline.results.metrics.statistics import percentile
 from ridgeline.results.stored import StoredReplay
 
 SCHEMA_VERSION = "1.1"
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
+_BUCKET = "bucket:"  # before a bucket's bound
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _UNITS = ("seconds", "milliseconds", "bytes", "tokens", "requests", "blocks", "percent", "ratio")
 
@@ -44,11 +47,11 @@ def server_metrics(replay: Replay | StoredReplay, wall_origin_ns: int, *, slice_
     document = _Document(scrapes, wall_origin_ns, slice_s)
     return {
         "schema_version": SCHEMA_VERSION,
+        **of_run({**replay.settings, "prompt_mode": replay.prompt_mode}),
         "summary": document.summary(windows),
         "metrics_phase": "profiling",
         "metrics": document.metrics(windows["profiling"]) if "profiling" in windows else {},
         "warmup_metrics": document.metrics(windows["warmup"], sliced=False) if _long(windows.get("warmup")) else {},
-        "input_config": dict(replay.settings),
     }
 
 
@@ -63,39 +66,43 @@ class _Document:
         self.scrapes, self.origin, self.slice_ns = scrapes, origin_ns, slice_s * 1e9
 
     def summary(self, windows: Mapping[str, Window]) -> dict[str, Any]:
-        endpoints: dict[str, list[tuple[int, Mapping[str, float] | None]]] = {}
+        endpoints: dict[str, list[ServerSample]] = {}
         for sample in self.scrapes.samples:
-            endpoints.setdefault(sample.endpoint, []).append((sample.at_ns, sample.values))
+            endpoints.setdefault(sample.endpoint, []).append(sample)
+        told = {url: about for url, rows in endpoints.items() if (about := self._endpoint(rows))}
         start, end = windows.get("profiling", (None, None))
         return {
             "endpoints_configured": list(endpoints),
-            "endpoints_successful": [url for url, rows in endpoints.items() if any(v is not None for _, v in rows)],
+            "endpoints_successful": list(told),
             "start_time": self._local(start),
             "end_time": self._local(end),
-            "endpoint_info": {url: self._endpoint(rows) for url, rows in endpoints.items()},
+            "endpoint_info": told,
             "phase_time_ranges": {
                 name: {"start_ns": self._wall(low), "end_ns": self._wall(high)} for name, (low, high) in windows.items()
             },
         }
 
-    def _endpoint(self, rows: list[tuple[int, Mapping[str, float] | None]]) -> dict[str, Any]:
-        good = [(at, values) for at, values in rows if values is not None]
-        found: dict[str, Any] = {"total_fetches": len(rows)}
+    def _endpoint(self, rows: list[ServerSample]) -> dict[str, Any]:
+        """Empty for one that never answered."""
+        good = [sample for sample in rows if sample.values is not None]
         if not good:
-            return found
-        updates = [at for k, (at, values) in enumerate(good) if k == 0 or values != good[k - 1][1]]
-        found |= {
-            "first_fetch_ns": self._wall(good[0][0]),
-            "last_fetch_ns": self._wall(good[-1][0]),
+            return {}
+        updates = [good[0].at_ns]
+        updates += [after.at_ns for before, after in pairwise(good) if after.values != before.values]
+        took = [sample.took_ns for sample in good if sample.took_ns is not None]
+        found = {
+            "total_fetches": len(rows),
+            "first_fetch_ns": self._wall(good[0].at_ns),
+            "last_fetch_ns": self._wall(good[-1].at_ns),
+            **({"avg_fetch_latency_ms": float(np.mean(took)) / 1e6} if took else {}),
             "unique_updates": len(updates),
             "first_update_ns": self._wall(updates[0]),
             "last_update_ns": self._wall(updates[-1]),
             "duration_seconds": (updates[-1] - updates[0]) / 1e9,
+            "avg_update_interval_ms": (updates[-1] - updates[0]) / 1e6 / max(1, len(updates) - 1),
         }
         if len(updates) > 1:
-            gaps = np.diff(updates) / 1e6
-            found["avg_update_interval_ms"] = float(gaps.mean())
-            found["median_update_interval_ms"] = float(np.median(gaps))
+            found["median_update_interval_ms"] = float(np.median(np.diff(updates))) / 1e6
         return found
 
     def metrics(self, window: Window, *, sliced: bool = True) -> dict[str, Any]:
@@ -166,7 +173,7 @@ class _Document:
                 pairs = dict(_LABEL.findall(line.labels))
                 bound = pairs.pop("le", "")
                 plain = ",".join(f'{key}="{value}"' for key, value in pairs.items())
-                key = f"{suffix}:{bound}" if suffix == "bucket" else suffix
+                key = f"{_BUCKET}{bound}" if suffix == "bucket" else suffix
                 groups.setdefault((line.endpoint, plain), {})[key] = line
         found = []
         for (endpoint, labels), lines in groups.items():
@@ -175,11 +182,11 @@ class _Document:
                 continue
             slices = []
             for low, high in self._slices(window) if sliced else ():
-                grown = {name: _step(lines[name], (low, high)) for name in ("count", "sum") if name in lines}
-                kept: dict[str, float] = {name: value for name, value in grown.items() if value is not None}
-                if kept.get("count") is not None:
-                    kept |= {"avg": kept["sum"] / kept["count"]} if kept["count"] and "sum" in kept else {}
-                    slices.append(self._slice(low, high, window) | kept)
+                grown = {name: _step(line, (low, high)) for name, line in lines.items()}
+                count, total = grown.get("count"), grown.get("sum")
+                if count and total is not None:
+                    about = {"count": round(count), "sum": total, "avg": total / count, "buckets": _buckets(grown)}
+                    slices.append(self._slice(low, high, window) | about)
             buckets = stats.pop("buckets")
             whole = lines["count"]._replace(endpoint=endpoint, labels=labels)
             found.append(self._series(whole, stats, slices) | {"buckets": buckets})
@@ -228,13 +235,22 @@ def _histogram(lines: Mapping[str, Line], window: Window) -> dict[str, Any] | No
         return None
     seconds = (window[1] - window[0]) / 1e9
     total = increase(lines["sum"], window) if "sum" in lines else None
-    found: dict[str, Any] = {"count": count, "count_rate": count / seconds if seconds > 0 else None}
+    found: dict[str, Any] = {"count": round(count), "count_rate": count / seconds if seconds > 0 else None}
     if total is not None:
         found |= {"sum": total, "sum_rate": total / seconds if seconds > 0 else None}
         found |= {"avg": total / count} if count else {}
-    bounds = {key.removeprefix("bucket:"): line for key, line in lines.items() if key.startswith("bucket:")}
-    grown = {bound: increase(line, window) for bound, line in bounds.items()}
-    known = sorted(((float(bound), value) for bound, value in grown.items() if value is not None))
+    grown = {key: increase(line, window) for key, line in lines.items() if key.startswith(_BUCKET)}
+    known = sorted((float(key.removeprefix(_BUCKET)), value) for key, value in grown.items() if value is not None)
     estimates = {f"p{p}_estimate": quantile(known, p / 100).value for p in PERCENTILES}
     found |= {name: value for name, value in estimates.items() if value is not None}
-    return found | {"buckets": {("+Inf" if math.isinf(bound) else f"{bound:g}"): value for bound, value in known}}
+    return found | {"buckets": _buckets(grown)}
+
+
+def _buckets(grown: Mapping[str, float | None]) -> dict[str, int]:
+    """Counts by upper bound, in order."""
+    known = {
+        float(key.removeprefix(_BUCKET)): round(value)
+        for key, value in grown.items()
+        if value is not None and key.startswith(_BUCKET)
+    }
+    return {("+Inf" if math.isinf(bound) else f"{bound:g}"): known[bound] for bound in sorted(known)}

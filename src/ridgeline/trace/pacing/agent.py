@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ridgeline.core.record import Outcome, Phases
 from ridgeline.core.units import SECOND
 from ridgeline.trace.pacing.api import Actions, Send
-from ridgeline.trace.pacing.flow import Flow, Stage
+from ridgeline.trace.pacing.flow import BranchCounts, Flow, Stage
 from ridgeline.trace.pacing.handoff import recorded_offset, resumptions
 from ridgeline.trace.pacing.idle import SystemGuard, TreeWatchdog
 from ridgeline.trace.pacing.lanes import Lanes
@@ -37,7 +37,7 @@ class Tally(NamedTuple):
     trees_finished: int
     lanes_in_use: int
     in_flight: int
-    children_started: int  # those live at the start included
+    branches: BranchCounts  # of the measured window
     turns_held: int  # sends that had to wait for children or predecessors
     turns_forced: int  # sends whose wait could never have ended (a malformed trace)
     idle_cut_ns: int  # cut out of the whole schedule because nothing ran
@@ -78,7 +78,6 @@ class AgentPacer:
     def begin(self, now_ns: int) -> None:
         self._ledger.begin(now_ns)
         self._lanes.fill()
-        self._flow.children_started = sum(not stream.is_root for tree in self._lanes.trees for stream in tree.streams)
         self._guard.idle_since_ns = now_ns
         if self._settings.warmup:
             for after_ns, stream in primers(self._lanes.trees, self._settings):
@@ -158,7 +157,7 @@ class AgentPacer:
             trees_finished=self._flow.trees_finished,
             lanes_in_use=len(self._lanes.trees),
             in_flight=self._ledger.in_flight,
-            children_started=self._flow.children_started,
+            branches=self._flow.branches,
             turns_held=self._flow.turns_held,
             turns_forced=self._flow.turns_forced,
             idle_cut_ns=self._guard.cut_ns,
@@ -225,11 +224,15 @@ class AgentPacer:
         self._guard.idle_since_ns = at_ns
         for lane in self._lanes.empty:
             self._lanes.recycle(lane)
+        children = sum(not stream.is_root for tree in self._lanes.trees for stream in tree.live)
+        self._flow.branches = BranchCounts(children_spawned=children)
         for tree in self._lanes.trees:
             tree.held.clear()
             tree.idle_since_ns = at_ns
             self._watchdog.idle(tree)
         for after_ns, stream, gated in resumptions(self._lanes.trees, self._settings, at_ns):
+            if gated:
+                self._flow.suspend(stream)
             if gated and not self._rules.gate_keeps_delay:
                 self._flow.hold(stream)
             else:

@@ -4,6 +4,7 @@ and sets the next turn; a finished tree makes room for the next. It knows nothin
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 
 from ridgeline.core.record import Outcome
@@ -28,6 +29,21 @@ class Stage(Enum):
     PROFILING = "profiling"
 
 
+@dataclass(slots=True)
+class BranchCounts:
+    """What became of children and of who waited for them, since the measured window opened: AIPerf's `branch_stats`."""
+
+    children_spawned: int = 0  # live when the window opened, or started in it
+    children_completed: int = 0  # came to their last turn, answered well or badly
+    children_errored: int = 0  # ended before it: the context was too long
+    children_truncated: int = 0  # kept from their next turn, or their first, because nothing was sent any more
+    children_delayed: int = 0  # started some time after what spawned them, as recorded
+    parents_suspended: int = 0  # turns that had to wait for children
+    parents_resumed: int = 0  # of those, sent
+    parents_failed_due_to_child_error: int = 0  # nobody fails for that here
+    joins_suppressed: int = 0  # the children were done when nothing was sent any more
+
+
 class Flow:
     """The streams of all lanes. `stage` is set from outside; everything else follows from answers and timers."""
 
@@ -49,8 +65,8 @@ class Flow:
         self._ledger = ledger
         self._quota = quota
         self.stage = Stage.PRIMING
+        self.branches = BranchCounts()
         self.trees_finished = 0
-        self.children_started = 0
         self.turns_held = 0
         self.turns_forced = 0
 
@@ -80,6 +96,9 @@ class Flow:
         tree = stream.tree
         tree.in_flight += 1
         stream.state = State.IN_FLIGHT
+        if stream.waited:
+            stream.waited = False
+            self.branches.parents_resumed += 1
         return Send(
             id=self._ledger.send(stream),
             phase="profiling" if self.stage is Stage.PROFILING else "warmup",
@@ -96,17 +115,23 @@ class Flow:
 
     def turn_over(self, stream: Stream, at_ns: int, outcome: Outcome) -> None:
         """A turn has been answered or has failed: spawn, go on, release who waited, replace a finished tree."""
-        tree = stream.tree
+        tree, sending = stream.tree, self._ledger.sending
         if outcome in ENDS_STREAM:
             tree.end(stream)
-            if outcome is Outcome.CANCELLED and not self._ledger.sending:
+            if outcome is Outcome.CANCELLED and not sending:
+                self.branches.children_truncated += not stream.is_root
                 return  # cut at the end of the run: the tree keeps its lane and does not count as finished
+            self.branches.children_errored += not stream.is_root
         else:
             for branch in stream.turn.spawns:
                 self._spawn(tree, branch, at_ns, tree.session.branches[branch].start_ns)
             tree.turn_done(stream)
-            if stream.state is not State.ENDED:
+            ended = stream.state is State.ENDED
+            if not ended:
                 self.ready(stream, at_ns, stream.turn.delay_ns or 0)
+            if not stream.is_root:
+                self.branches.children_completed += ended
+                self.branches.children_truncated += not ended and not sending
         if tree.finished:
             self.trees_finished += 1
             self._lanes.vacate(tree.lane)
@@ -114,15 +139,19 @@ class Flow:
                 self._recycle(tree.lane, at_ns)
             return
         for freed in tree.released():
+            self.branches.joins_suppressed += freed.waited and not sending
             self.schedule(freed, at_ns)
         self.unstick(tree, at_ns)
 
     def _spawn(self, tree: Tree, branch: int, at_ns: int, base_ns: int | None) -> None:
         """Start a branch's children, each as long after `at_ns` as it was recorded after `base_ns`."""
         for child in tree.spawn(branch):
-            self.children_started += 1
             first = child.turns[0].at_ns if child.turns else None
             delay_ns = max(0, first - base_ns) if first is not None and base_ns is not None else 0
+            sending = self._ledger.sending
+            self.branches.children_spawned += sending
+            self.branches.children_truncated += not sending
+            self.branches.children_delayed += sending and delay_ns > 0
             self.ready(child, at_ns, delay_ns, sleeps=delay_ns > 0 and not self._rules.caps_child_starts)
 
     def ready(self, stream: Stream, at_ns: int, delay_ns: int, *, sleeps: bool = False) -> None:
@@ -132,7 +161,10 @@ class Flow:
         stream.ready_ns, stream.delay_ns = at_ns, delay_ns
         if self.stage is Stage.PRESSURE:
             self.schedule(stream, at_ns)
-        elif not self._rules.gate_keeps_delay and stream.tree.gated(stream):
+            return
+        if gated := stream.tree.gated(stream):
+            self.suspend(stream)
+        if gated and not self._rules.gate_keeps_delay:
             self.hold(stream)
         else:
             self.schedule(stream, at_ns + delay_ns, sleeps=sleeps)
@@ -146,6 +178,11 @@ class Flow:
             return
         stream.state = State.TIMED
         (self._sleepers if sleeps else self._timers).add(stream.tree.serial, at_ns, stream)
+
+    def suspend(self, stream: Stream) -> None:
+        """Its next turn waits for children."""
+        stream.waited = True
+        self.branches.parents_suspended += 1
 
     def hold(self, stream: Stream) -> None:
         """Its next turn waits until an answer releases it."""

@@ -22,7 +22,9 @@ class State(Enum):
 class Stream:
     """One conversation of a tree, from its next turn on."""
 
-    __slots__ = ("conversation", "correlation_id", "delay_ns", "forced", "next", "ready_ns", "state", "tree", "turns")
+    __slots__ = (
+        "conversation", "correlation_id", "delay_ns", "forced", "next", "ready_ns", "state", "tree", "turns", "waited",
+    )  # fmt: skip
 
     def __init__(self, tree: Tree, conversation: int, turn: int) -> None:
         self.tree = tree
@@ -34,6 +36,7 @@ class Stream:
         self.ready_ns = 0  # when the next turn's delay began to count
         self.delay_ns = 0  # that delay, as recorded
         self.forced = False  # its next turn goes although something it waits for can no longer happen
+        self.waited = False  # its next turn was due to wait for children
 
     @property
     def turn(self) -> Turn:
