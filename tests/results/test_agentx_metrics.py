@@ -14,7 +14,7 @@ from tests.results.builders import MS, S, cell, failed, record, replay
 from ridgeline.core.point import Source
 from ridgeline.core.record import Outcome, Record
 from ridgeline.results.aggregate import aggregate
-from ridgeline.results.export import aiperf
+from ridgeline.results.export import aiperf, aiperf_rows
 from ridgeline.results.export.agentic import agentic_row
 
 
@@ -136,7 +136,7 @@ MEASURES = {
 
 
 def test_a_row_of_aiperf_has_every_tag_with_its_definition() -> None:
-    rows = [row for row in aiperf.rows(RUN, 0) if row["metrics"]]
+    rows = [row for row in aiperf_rows.rows(RUN, 0) if row["metrics"]]
     assert len(rows) == 3, "warm-up has rows too"
     for row in rows:
         assert {tag: item["value"] for tag, item in row["metrics"].items()} == {

@@ -15,6 +15,7 @@ from ridgeline.core.point import Source
 from ridgeline.core.record import Outcome
 from ridgeline.results.aggregate import aggregate
 from ridgeline.results.export import aiperf as aiperf_export
+from ridgeline.results.export import aiperf_rows
 from ridgeline.results.importers import FORMATS, find
 from ridgeline.results.importers.api import Imported
 from ridgeline.results.runfolder import RunFolder, RunHeader
@@ -51,7 +52,7 @@ def test_what_nobody_recognises(tmp_path: Path) -> None:
 def export(folder: Path, made: Any, concurrency: int = 4) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "profile_export.jsonl").open("wb") as file:
-        file.writelines(aiperf_export.jsonl(made, WALL))
+        file.writelines(aiperf_rows.jsonl(made, WALL))
     about = aiperf_export.summary(made, WALL)
     about["input_config"] = {"loadgen": {"concurrency": concurrency}, "endpoint": {"model_names": ["acme/tiny"]}}
     (folder / "profile_export_aiperf.json").write_text(json.dumps(about))
