@@ -43,16 +43,14 @@ class PlainPool:
     def used(self) -> int:
         return self.total - len(self.queue)
 
-    def match(self, hashes: Sequence[int], limit: int) -> Match:
-        found = []
+    def match(self, hashes: Sequence[int], limit: int, drop: int = 0) -> Match:
+        found: list[int] = []
         for content in hashes[:limit]:
             if content not in self.named:
                 break
             found.append(self.named[content][0])
+        found = found[: max(0, len(found) - drop)]
         return Match(len(found), sum(self.refs[block] == 0 for block in found))
-
-    def shortened(self, match: Match, hashes: Sequence[int], blocks: int) -> Match:
-        return self.match(hashes, max(0, min(blocks, match.blocks)))
 
     def hold(self, hashes: Sequence[int], count: int) -> PlainHeld:
         held = PlainHeld(hashes)

@@ -82,37 +82,34 @@ class BlockPool:
     def used(self) -> int:
         return self.total - self._unused - self._queued
 
-    def match(self, hashes: Sequence[int], limit: int) -> Match:
-        """The longest run of leading hashes (at most `limit`) that is cached and can be resumed."""
+    def match(self, hashes: Sequence[int], limit: int, drop: int = 0) -> Match:
+        """The longest run of leading hashes (at most `limit`) that is cached and can be resumed, less `drop` blocks for
+        engines that give them up (which needs no window)."""
         limit = min(limit, len(hashes))
-        node, depth, free, resumable = self._root, 0, 0, 0
+        path: list[Run] = []
+        children, depth = self._root.children, 0
         while depth < limit:
-            child = node.children.get(hashes[depth])
-            if child is None:
+            run = children.get(hashes[depth])
+            if run is None:
                 break
-            same = _same(child, hashes, min(child.size, limit - depth))
-            if child.refs == 0:
-                free += same
-            depth += same
-            if child.marks:
-                resumable = max((mark for mark in child.marks if mark <= depth), default=resumable)
-            if same < child.size:
+            path.append(run)
+            end = depth + run.size
+            if end > limit or run.keys[-1] != hashes[end - 1]:
+                depth += _same(run, hashes, min(run.size, limit - depth))
                 break
-            node = child
-        if not self._marked:
-            return Match(depth, free)
-        resumable = max(resumable, depth // self.grid * self.grid if self.grid else 0)
-        return self._shortened(hashes, resumable) if resumable < depth else Match(depth, free)
+            depth, children = end, run.children
+        blocks = self._resumable(path, depth) if self._marked else depth
+        blocks = max(0, blocks - drop)
+        free = 0
+        for run in path:
+            if run.refs == 0 and run.start < blocks:
+                free += min(run.size, blocks - run.start)
+        return Match(blocks, free)
 
-    def shortened(self, match: Match, hashes: Sequence[int], blocks: int) -> Match:
-        """The same match cut to `blocks`, which must not need a window: for engines that give up the last block."""
-        return match if blocks >= match.blocks else self._shortened(hashes, max(0, blocks))
-
-    def _shortened(self, hashes: Sequence[int], depth: int) -> Match:
-        marked, self._marked = self._marked, False
-        found = self.match(hashes, depth)
-        self._marked = marked
-        return found
+    def _resumable(self, path: Sequence[Run], depth: int) -> int:
+        """The deepest mark or grid line within the `depth` blocks that were found."""
+        marks = (mark for run in path for mark in run.marks or () if mark <= depth)
+        return max(marks, default=0) if not self.grid else max(depth // self.grid * self.grid, *marks, 0)
 
     def hold(self, hashes: Sequence[int], count: int) -> Held:
         """Hold `count` leading blocks that `match` has just found."""

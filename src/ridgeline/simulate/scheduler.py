@@ -406,9 +406,7 @@ class Scheduler:
         limits = self.limits
         if not limits.prefix_caching:
             return _NOTHING
-        found = self.pool.match(request.hashes, (request.tokens - 1) // limits.block_size)
-        if limits.drop_last:
-            found = self.pool.shortened(found, request.hashes, found.blocks - 1)
+        found = self.pool.match(request.hashes, (request.tokens - 1) // limits.block_size, drop=int(limits.drop_last))
         self._count_look_up(request, found.blocks * limits.block_size)
         return found
 
