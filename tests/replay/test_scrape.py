@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from ridgeline.core.clock import ScaledClock
+from ridgeline.core.record import ServerSample
 from ridgeline.replay.scrape import LONGEST_S, MAX_FAILURES, OPEN_S, Breaker, Scraper, fetch, parse_metrics, series
 
 PAGE = """# HELP vllm:kv_cache_usage_perc use
@@ -129,6 +130,30 @@ def test_a_window_has_both_edges_and_a_json_page_costs_three_tries() -> None:
     assert len(seen) == len(asked) and all(sample.values and sample.values["lat_count"] == 2 for sample in seen)
     assert [sample.at_ns for sample in seen] == sorted(sample.at_ns for sample in seen)
     assert len(tries) == len(gaps) == MAX_FAILURES and all(sample.values is None for sample in gaps)
+
+
+def test_scrapes_may_go_elsewhere_as_they_come() -> None:
+    taken: list[ServerSample] = []
+    with page(200, "text/plain", PAGE) as (url, asked):
+        scraper = Scraper([url], 0.001, ScaledClock.start(), taken.append)
+        scraper.start()
+        while len(asked) < 5:
+            threading.Event().wait(0.002)
+        assert scraper.stop() == ()
+    assert len(taken) == len(asked) and all(sample.took_ns and sample.took_ns > 0 for sample in taken)
+
+
+def test_what_taking_a_scrape_raises_is_heard() -> None:
+    def full(sample: ServerSample) -> None:
+        raise OSError("no space left")
+
+    with page(200, "text/plain", PAGE) as (url, asked):
+        scraper = Scraper([url], 0.001, ScaledClock.start(), full)
+        scraper.start()
+        while not asked:
+            threading.Event().wait(0.002)
+        with pytest.raises(OSError, match="no space"):
+            scraper.stop()
 
 
 def test_a_boundary_is_read_at_once_and_carries_its_own_time() -> None:

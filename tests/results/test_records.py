@@ -135,7 +135,7 @@ def test_a_killed_writer_keeps_its_whole_batches_wherever_it_was_cut(tmp_path: P
         whole = 4 * sum(size <= length for size in sizes)
         assert got == tuple(rows[: len(got)]) and len(got) >= whole
     cut.write_bytes(stream[:50])
-    with pytest.raises(InputError, match="not a record stream"):
+    with pytest.raises(InputError, match="not an Arrow stream"):
         recover(cut)
 
 
@@ -162,6 +162,26 @@ def test_a_scrape_s_time_is_kept_and_older_files_have_none(tmp_path: Path) -> No
     assert samples.from_table(table) == timed
     pq.write_table(table.drop_columns(["took_ns"]), tmp_path / "old.parquet")
     assert [one.took_ns for one in samples.read_samples(tmp_path / "old.parquet")] == [None, None]
+
+
+def test_scrapes_written_as_they_come_make_the_same_file_and_survive_a_kill(tmp_path: Path) -> None:
+    taken = [sample(k, endpoint=f"http://{k % 2}", vllm__x=k) for k in range(7)]
+    taken[3] = dataclasses.replace(taken[3], values=None)
+    writer = samples.SampleWriter(tmp_path / "s.parquet", every=2)
+    for one in taken:
+        writer.write(one)
+    whole = writer.part.read_bytes()
+    (tmp_path / "cut.part").write_bytes(whole[:-20])
+    assert samples.recover(writer.part) == tuple(taken[:6]), "the seventh waits for another"
+    assert samples.recover(tmp_path / "cut.part") == tuple(taken[:4])
+    writer.finish()
+    assert samples.read_samples(tmp_path / "s.parquet") == tuple(taken) and not writer.part.exists()
+
+
+def test_no_scrape_leaves_no_file(tmp_path: Path) -> None:
+    writer = samples.SampleWriter(tmp_path / "s.parquet")
+    writer.finish()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_series_that_says_nan_has_no_value() -> None:

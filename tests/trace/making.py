@@ -62,7 +62,9 @@ def session(*conversations: Sequence[Turn], name: str = "s1", size: int = 64, sc
     return Session(id=name, conversations=made, block_size=size, hash_scope=scope)
 
 
-def send(session: Session, conversation: int = 0, turn: int = 0, *, marker: str = "", max_tokens: int = 7) -> Send:
+def send(
+    session: Session, conversation: int = 0, turn: int = 0, *, marker: str = "", max_tokens: int = 7, lane: int = 0
+) -> Send:
     """A send of one turn."""
     key = TurnKey(conversation, turn)
-    return Send(0, "profiling", 0, 0, session, key, max_tokens, 0, "c", None, marker)
+    return Send(0, "profiling", lane, 0, session, key, max_tokens, 0, "c", None, marker)

@@ -135,19 +135,13 @@ def replay(
         hint = "only the emulated engine runs faster than life; --force measures anyway, and the point is invalid"
         raise InputError([Problem(f"{endpoint.url} is a real server", key="--speed", hint=hint)])
     source = make_prompts(load.sessions, prompts, model=served.model, seed=seed, tokenizer=tokenizer)
-    settings = ReplaySettings(
-        progress_s=0.5,
-        keep_records=out is None,
-        scrape_urls=tuple(metrics_url or ()),
-        scrape_s=max(0.1, 1.0 / speed),  # as many samples of a window, however fast it passes
-        stored={
-            "trace": load.about,
-            "pacing": load.pacing,
-            "model": served.model,
-            "workers": workers,
-            "command": shlex.join(command_line()),
-        },
-    )
+    told = {
+        "trace": load.about,
+        "pacing": load.pacing,
+        "model": served.model,
+        "workers": workers,
+        "command": shlex.join(command_line()),
+    }
     view = choose_view(as_json=as_json)
     with contextlib.ExitStack() as stack:
         pool = None
@@ -155,8 +149,16 @@ def replay(
             from ridgeline.replay.workers import WorkerPool
 
             pool = stack.enter_context(WorkerPool(workers, load.sessions, source, endpoint))
-        store = stack.enter_context(Store(out))
-        folder = run_folder(out, settings.stored or {}) if out is not None else None
+        store = stack.enter_context(Store(out, scrapes=bool(metrics_url)))
+        folder = run_folder(out, told) if out is not None else None
+        settings = ReplaySettings(
+            progress_s=0.5,
+            keep_records=out is None,
+            scrape_urls=tuple(metrics_url or ()),
+            scrape_s=max(0.1, 1.0 / speed),  # as many samples of a window, however fast it passes
+            on_sample=store.on_sample,
+            stored=told,
+        )
         log = _power_log(stack, power, out)
         stack.enter_context(view)
         result = run_replay(
@@ -172,7 +174,7 @@ def replay(
         if isinstance(load.pacer, AgentPacer):
             branches = asdict(load.pacer.tally.branches)
             result = replace(result, settings={**result.settings, "branches": branches})
-        store.finish(result)
+        result = store.finish(result)
     lanes = load.concurrency or _lanes_used(result, store.path)
     cell = _cell(load, lanes, served.model, Topology(tp=gpus), (hardware, framework, precision))
     point = _point(result, store.path, cell, served.source, load, limits)

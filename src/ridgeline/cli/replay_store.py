@@ -1,6 +1,6 @@
 """What `ridgeline replay` leaves on disk: records as they come, then the point and the forms that others read.
 
-records.parquet, samples.parquet           everything, in our own form (records.parquet.part while it runs)
+records.parquet, samples.parquet           everything, in our own form (with `.part` behind it while it runs)
 point.json                                 every measure, validity with reasons, cautions
 profile_export.jsonl, profile_export_aiperf.json, server_metrics_export.json      AIPerf's forms
 agg.json                                   InferenceX's row (agentic load)
@@ -13,7 +13,8 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +25,7 @@ from ridgeline import __version__
 from ridgeline.core.cell import Cell
 from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
 from ridgeline.core.point import Point
-from ridgeline.core.record import FIELDS, Replay, Row
+from ridgeline.core.record import FIELDS, Replay, Row, ServerSample
 from ridgeline.replay.sink import BackgroundSink
 
 if TYPE_CHECKING:
@@ -35,16 +36,20 @@ EXPORTS = ("aiperf", "inferencex")
 
 
 class Store:
-    """Records to the disk as they come, so that a killed replay keeps what it had; without a folder it only counts."""
+    """Records and scrapes to the disk as they come, so that a killed replay keeps what it had; without a folder it only
+    counts. `on_sample` takes a scrape, None where there is no folder."""
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, scrapes: bool = False) -> None:
         from ridgeline.results.records import RecordWriter
+        from ridgeline.results.samples import SampleWriter
 
         self.folder = folder
         self.path = folder / "records.parquet" if folder else None
         self.succeeded = 0
         self._writer: RecordWriter | None = None
         self._sink: BackgroundSink | None = None
+        self._samples: SampleWriter | None = None
+        self.on_sample: Callable[[ServerSample], None] | None = None
         if folder is None or self.path is None:
             return
         if self.path.exists():
@@ -54,6 +59,9 @@ class Store:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._writer = RecordWriter(self.path)
+            if scrapes:
+                self._samples = SampleWriter(folder / "samples.parquet")
+                self.on_sample = self._samples.write
         except OSError as error:
             raise EnvironmentFailed(f"cannot write to `{folder}`: {error}") from error
         self._sink = BackgroundSink(self._writer.write_rows)
@@ -64,17 +72,20 @@ class Store:
         if self._sink is not None:
             self._sink.take(rows)
 
-    def finish(self, result: Replay) -> None:
-        """The replay has ended: the stream becomes the Parquet file."""
+    def finish(self, result: Replay) -> Replay:
+        """The replay has ended: the streams become Parquet files. Gives the replay with its scrapes."""
         from ridgeline.results.records import replay_metadata
-        from ridgeline.results.samples import write_samples
+        from ridgeline.results.samples import read_samples
 
-        if self._sink is not None and self._writer is not None and self.path is not None:
+        if self._sink is not None and self._writer is not None:
             sink, self._sink = self._sink, None
             sink.__exit__(None, None, None)
             self._writer.finish(replay_metadata(result))
-            if result.samples:
-                write_samples(self.path.with_name("samples.parquet"), result.samples)
+            if self._samples is not None:
+                self._samples.finish()
+                samples = read_samples(self._samples.path) if self._samples.path.exists() else ()
+                return replace(result, samples=tuple(sorted(samples, key=lambda sample: sample.at_ns)))
+        return result
 
     def __enter__(self) -> Store:
         if self._sink is not None:
@@ -92,6 +103,8 @@ class Store:
                 self._sink.__exit__(kind, error, trace)
                 failed = self._sink.error
             self._writer.close()
+            if self._samples is not None:
+                self._samples.close()
         except OSError as raised:
             failed = raised
         if self._writer.part.exists():

@@ -29,7 +29,7 @@ from typing import Any
 
 from ridgeline.core.alarm import Alarm
 from ridgeline.core.clock import ScaledClock
-from ridgeline.core.record import Outcome, Record, Replay, Row, from_row
+from ridgeline.core.record import Outcome, Record, Replay, Row, ServerSample, from_row
 from ridgeline.replay.collector import quiet_collector
 from ridgeline.replay.endpoint import Endpoint
 from ridgeline.replay.exchanges import PUMP_S, Exchanges, Link
@@ -54,13 +54,14 @@ class ReplaySettings:
     """How a replay is run, apart from what is sent and when. Real seconds.
 
     `keep_records` False: records go only to `on_rows` and `on_record`, and `Replay.records` is empty, so that memory
-    stays flat.
+    stays flat. `on_sample` gets the scrapes likewise, each in its endpoint's thread, and `Replay.samples` is empty.
     """
 
     progress_s: float = 1.0
     keep_records: bool = True
     scrape_urls: tuple[str, ...] = ()  # metrics pages of the servers
     scrape_s: float = 1.0
+    on_sample: Callable[[ServerSample], None] | None = None
     stored: Mapping[str, Any] | None = None  # anything else to store with the result
 
 
@@ -150,7 +151,11 @@ class _Drive:
         self._alarm = Alarm(self._loop, self._step)
         self._health = Health(self._loop, clock)
         self._tally = Tally()
-        self._scraper = Scraper(settings.scrape_urls, settings.scrape_s, clock) if settings.scrape_urls else None
+        self._scraper = (
+            Scraper(settings.scrape_urls, settings.scrape_s, clock, settings.on_sample)
+            if settings.scrape_urls
+            else None
+        )
         self._over: asyncio.Future[None] = self._loop.create_future()
         self._flying: dict[int, int] = {}  # send id -> lane
         self._lanes: set[int] = set()

@@ -17,7 +17,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ridgeline.core.clock import ScaledClock
@@ -72,10 +72,20 @@ class Breaker:
 
 
 class Scraper:
-    """Samples every `interval_s` real seconds from `start` to `stop`, at the start, at the end and at every `mark`."""
+    """Samples every `interval_s` real seconds from `start` to `stop`, at the start, at the end and at every `mark`.
 
-    def __init__(self, urls: Sequence[str], interval_s: float, clock: ScaledClock) -> None:
-        self._watches = [_Watch(url, interval_s, clock) for url in dict.fromkeys(urls)]
+    `take` gets each of them in its endpoint's thread, and none is kept here; what it raises ends that endpoint's thread
+    and comes out of `stop`.
+    """
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        interval_s: float,
+        clock: ScaledClock,
+        take: Callable[[ServerSample], None] | None = None,
+    ) -> None:
+        self._watches = [_Watch(url, interval_s, clock, take) for url in dict.fromkeys(urls)]
 
     def start(self) -> None:
         for watch in self._watches:
@@ -87,12 +97,14 @@ class Scraper:
             watch.asked.put(at_ns)
 
     def stop(self) -> tuple[ServerSample, ...]:
-        """The samples, in the order of time. Reads every endpoint a last time."""
+        """The samples that were kept, in the order of time. Reads every endpoint a last time."""
         for watch in self._watches:
             watch.asked.put(None)
         samples: list[ServerSample] = []
         for watch in self._watches:
             watch.thread.join(timeout=TIMEOUT_S + 1)
+            if watch.error is not None:
+                raise watch.error
             samples += watch.samples
         return tuple(sorted(samples, key=lambda sample: sample.at_ns))
 
@@ -100,14 +112,25 @@ class Scraper:
 class _Watch:
     """One endpoint. `asked`: boundaries to read at once, None for the end."""
 
-    def __init__(self, url: str, interval_s: float, clock: ScaledClock) -> None:
+    def __init__(
+        self, url: str, interval_s: float, clock: ScaledClock, take: Callable[[ServerSample], None] | None
+    ) -> None:
         self._url, self._interval, self._clock = url, interval_s, clock
         self._breaker, self._reader = Breaker(), Reader()
+        self._last_ns: int | None = None
         self.samples: list[ServerSample] = []
+        self._take = take or self.samples.append
+        self.error: Exception | None = None  # what taking a sample raised
         self.asked: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self.thread = threading.Thread(target=self._run, name=f"scrape {url}", daemon=True)
 
     def _run(self) -> None:
+        try:
+            self._watch()
+        except Exception as error:  # carried to whoever stops the scraper
+            self.error = error
+
+    def _watch(self) -> None:
         due = time.monotonic()
         boundary: int | None = None
         while True:
@@ -131,9 +154,10 @@ class _Watch:
         took_ns, at_ns = time.monotonic_ns() - asked_ns, self._clock.now_ns()
         if boundary_ns is not None and self._clock.real_seconds(at_ns - boundary_ns) < PROMPT_S:
             # A scrape that was under way at the boundary is older in content, though not in its stamp.
-            at_ns = max([boundary_ns, *(sample.at_ns for sample in self.samples[-1:])])
+            at_ns = boundary_ns if self._last_ns is None else max(boundary_ns, self._last_ns)
         kept = None if values is None else self._reader.read(values)
-        self.samples.append(ServerSample(at_ns=at_ns, endpoint=self._url, values=kept, took_ns=took_ns))
+        self._take(ServerSample(at_ns=at_ns, endpoint=self._url, values=kept, took_ns=took_ns))
+        self._last_ns = at_ns
         self._breaker.note(values is not None, time.monotonic())
 
 

@@ -22,6 +22,7 @@ from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.record import FIELDS, Outcome, Phases, Record, Replay, Row, to_row
 from ridgeline.core.where import Where
 from ridgeline.results.samples import read_samples
+from ridgeline.results.streams import batches
 
 VERSION = 1  # of the records table; documented in docs/reference/run-folder.md
 ARRIVALS = 100_000  # of chunks in one batch of a stream: as Python integers they take 4 MB
@@ -258,22 +259,6 @@ def part_of(path: Path) -> Path:
 def recover(part: Path) -> pa.Table:
     """Every whole batch of a record stream, cut off or not. Raises InputError when not even its head is there."""
     return pa.Table.from_batches(list(batches(part)), schema=SCHEMA).unify_dictionaries()
-
-
-def batches(part: Path) -> Iterator[pa.RecordBatch]:
-    """The same, one at a time."""
-    with part.open("rb") as source:
-        try:
-            reader = ipc.open_stream(source)
-        except (pa.ArrowInvalid, EOFError, OSError) as error:
-            raise InputError([Problem(f"not a record stream: {error}", Where(str(part)))]) from error
-        while True:
-            try:
-                yield reader.read_next_batch()
-            except StopIteration:
-                return
-            except (pa.ArrowInvalid, OSError):  # the batch that was being written when the run was killed
-                return
 
 
 def _gathered(parts: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

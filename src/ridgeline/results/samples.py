@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.ipc as ipc
 import pyarrow.parquet as pq
 
 from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.readings import Reader
 from ridgeline.core.record import ServerSample
 from ridgeline.core.where import Where
+from ridgeline.results.streams import batches
 
 VERSION = 1
 KEY = b"ridgeline.samples"
@@ -103,6 +106,60 @@ def write_samples(path: Path, samples: Sequence[ServerSample]) -> None:
     with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
         for first in range(0, len(samples), SCRAPES):
             writer.write_table(_long(samples[first : first + SCRAPES], first))
+
+
+class SampleWriter:
+    """Writes scrapes while a run goes on: as an Arrow stream beside the file (`NAME.part`), some at a time, so that a
+    killed run keeps what it had (`recover`). `write` may be called from several threads."""
+
+    def __init__(self, path: Path, every: int = 30) -> None:
+        self.path, self.part = path, part_of(path)
+        self._every, self._written = every, 0
+        self._waiting: list[ServerSample] = []
+        self._lock = threading.Lock()
+        self._sink = self.part.open("wb")
+        self._stream = ipc.new_stream(self._sink, SCHEMA)
+
+    def write(self, sample: ServerSample) -> None:
+        """Take one scrape."""
+        with self._lock:
+            self._waiting.append(sample)
+            if len(self._waiting) >= self._every:
+                self._flush()
+
+    def close(self) -> None:
+        """Write what is left and end the stream, leaving it in place. Later calls change nothing."""
+        with self._lock:
+            if not self._sink.closed:
+                self._flush()
+                self._stream.close()
+                self._sink.close()
+
+    def finish(self) -> None:
+        """The stream becomes the Parquet file; without a single scrape there is none."""
+        self.close()
+        if self._written:
+            with pq.ParquetWriter(self.path, SCHEMA, compression="zstd") as writer:
+                for batch in batches(self.part):
+                    writer.write_batch(batch)
+        self.part.unlink()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self._stream.write_table(_long(self._waiting, self._written).combine_chunks())
+            self._written += len(self._waiting)
+            self._waiting.clear()
+        self._sink.flush()
+
+
+def part_of(path: Path) -> Path:
+    """Where a `SampleWriter` for `path` keeps its stream."""
+    return path.with_name(path.name + ".part")
+
+
+def recover(part: Path) -> tuple[ServerSample, ...]:
+    """Every whole batch of a stream that was cut off. Raises InputError when not even its head is there."""
+    return from_table(pa.Table.from_batches(list(batches(part)), schema=SCHEMA).unify_dictionaries())
 
 
 def read_samples(path: Path) -> tuple[ServerSample, ...]:

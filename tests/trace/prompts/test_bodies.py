@@ -17,6 +17,7 @@ from ridgeline.trace.prompts import byte_model, make_prompts
 from ridgeline.trace.prompts.byte_prompts import ByteText
 from ridgeline.trace.prompts.corpus_text import corpus_text
 from ridgeline.trace.prompts.fragments import Fragments
+from ridgeline.trace.prompts.source import KEPT
 from ridgeline.trace.prompts.tokenizer_prompts import FileTokenizer
 
 MARKER = "[rid:0123456789ab]\n\n"
@@ -177,7 +178,7 @@ def test_rewritten_history_is_forgotten_unless_another_lane_may_need_it(mode: st
     again = make_prompts([], mode, model="m", tokenizer=Words())
     for k in range(30):
         for lane in (0, 1):
-            again.body(send(tree, 0, k)._replace(lane=lane))
+            again.body(send(tree, 0, k, lane=lane))
     assert again._fragments.bytes > 5 * sizes[1]
 
 
@@ -196,6 +197,22 @@ def test_memory_follows_the_lanes_and_not_the_length_of_the_run(mode: str) -> No
         assert again is None or bodies == [b"".join(again.body(send(tree, 0, k))) for k in range(2)]
     assert 0 < max(sizes) < 2 * max(sizes[:2]), "one lane holds one session"
     assert len(source._scripts._scripts) <= len(trees) + 1, "single requests leave nothing behind"
+
+
+@pytest.mark.parametrize("mode", ["bytes", "token-ids", "tokenizer"])
+def test_plans_of_sessions_that_no_lane_is_on_are_kept_for_a_few(mode: str) -> None:
+    trees = [session([turn([k]), turn([k, k + 1])], name=f"s{k}") for k in range(KEPT + 10)]
+    source = make_prompts([], mode, model="m", tokenizer=Words())
+    for tree in trees:
+        source.body(send(tree, 0, 0))
+    first, *_, last = trees
+    assert len(source._scripts._scripts) == KEPT + 1, "and the one that the lane is on"
+    assert first.id not in source._scripts._scripts and last.id in source._scripts._scripts
+    back = trees[-5]
+    source.body(send(back, 0, 1))
+    for tree in trees[:KEPT]:
+        source.body(send(tree, 0, 1, lane=1))
+    assert back.id in source._scripts._scripts, "a lane came back to it"
 
 
 def test_wrong_choices_are_refused() -> None:

@@ -149,13 +149,17 @@ class Script:
         return place, marked
 
 
+KEPT = 64  # sessions that no lane is on, but which one may come back to: a plan takes milliseconds to make
+
+
 class Scripts:
-    """Scripts by session, and layouts of sends."""
+    """Scripts by session, and layouts of sends. Of sessions that no lane is on only the last few keep theirs."""
 
     def __init__(self, material: Material) -> None:
         self.material = material
         self._tree = Tree()
         self._scripts: dict[str, Script] = {}
+        self._left: dict[str, None] = {}  # no lane is on them; those left first come first
         self._markers: dict[str, tuple[Span, ...]] = {}
 
     def of(self, session: Session) -> Script:
@@ -163,14 +167,23 @@ class Scripts:
         script = self._scripts.get(session.id)
         if script is None:
             script = self._scripts[session.id] = Script(session, self._tree, self.material)
+        elif session.id in self._left:
+            del self._left[session.id]
         return script
 
     def forget(self, session: str | None) -> None:
-        """No lane is on the session any more. A session of many turns keeps its plan, which takes milliseconds to make
-        and a lane may come back to; of single requests there can be any number."""
+        """No lane is on the session any more. A single request is not met again; of the others a few are kept."""
         script = self._scripts.get(session) if session is not None else None
-        if script is not None and len(script.session.conversations) == len(script.session.root.turns) == 1:
-            del self._scripts[script.session.id]
+        if script is None:
+            return
+        name = script.session.id
+        if len(script.session.conversations) == len(script.session.root.turns) == 1:
+            del self._scripts[name]
+            return
+        self._left[name] = None
+        if len(self._left) > KEPT:
+            oldest = next(iter(self._left))
+            del self._left[oldest], self._scripts[oldest]
 
     def layout(self, send: Send) -> Layout:
         """The whole prompt of a send as spans."""
