@@ -18,6 +18,14 @@ class TurnKey(NamedTuple):
     turn: int
 
 
+class Recorded(NamedTuple):
+    """What a recording holds of a request's body itself, as JSON text."""
+
+    payload: str | None = None  # the whole body
+    messages: str | None = None  # the message list, where it is more than roles and texts
+    extra: str | None = None  # an object whose keys go over those of the body
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """One recorded request."""
@@ -38,6 +46,7 @@ class Turn:
     outer: int | None = None  # index in the trace file's `requests`
     inner: int | None = None  # index inside a subagent's `requests`
     messages: tuple[tuple[str, str], ...] | None = None  # the prompt itself, (role, text), in formats that carry text
+    recorded: Recorded | None = None  # what goes into the body as it was recorded
     source_kind: str = ""  # "weka_main" | "weka_subagent" | "weka_flat" | other formats' own
 
     @property

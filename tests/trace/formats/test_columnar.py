@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from tests.trace.making import session, turn
 from tests.trace.making import write as write_lines
@@ -14,6 +15,7 @@ from ridgeline.trace import load
 from ridgeline.trace.blocks import BlockIds
 from ridgeline.trace.corpus import Corpus
 from ridgeline.trace.formats.columnar import write
+from ridgeline.trace.session import Recorded
 from ridgeline.trace.synth import quickstart_trace
 
 
@@ -51,6 +53,16 @@ def test_texts_wide_ids_and_missing_values_come_back(tmp_path: Path) -> None:
     )
     write(corpus(made), tmp_path / "t.arrow")
     assert load(tmp_path / "t.arrow").sessions == (made,)
+
+
+def test_recorded_bodies_come_back_and_cost_nothing_where_there_are_none(tmp_path: Path) -> None:
+    tree = session(
+        [turn([1], recorded=Recorded(extra='{"a":1}')), turn([1], recorded=Recorded(payload="{}")), turn([1])]
+    )
+    write(corpus(tree), tmp_path / "b.arrow")
+    assert load(tmp_path / "b.arrow").sessions == (tree,)
+    write(corpus(session([turn([1])])), tmp_path / "plain.arrow")
+    assert "recorded" not in pa.ipc.open_file(tmp_path / "plain.arrow").schema.names
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:

@@ -58,15 +58,52 @@ def test_mooncake_texts_and_messages_are_the_prompt(tmp_path: Path) -> None:
         ({"text_input": "x", "hash_ids": [1]}, "`hash_ids`: goes with input_length only"),
         ({"input_length": 512, "hash_ids": [1, 2]}, "more than 512 tokens need"),
         ({"input_length": 100, "hash_ids": [7]}, "block 7 has 100 tokens here and 512 elsewhere"),
-        ({"payload": {"messages": []}}, "exactly one of|not replayed"),
+        ({"payload": {"messages": []}}, "`payload.messages`: must not be empty"),
+        ({"payload": {"prompt": ""}}, "`payload.prompt`: must not be empty"),
+        ({"payload": {}}, "`payload`: needs exactly one of messages and prompt"),
+        ({"payload": {"messages": [{"role": "user", "content": "x"}], "prompt": "x"}}, "`payload`: needs exactly one"),
+        ({"payload": {"messages": [{"content": "x"}]}}, "`payload.messages[0].role`: is missing"),
+        ({"payload": {"prompt": [1, "a"]}}, "`payload.prompt[1]`"),
+        ({"payload": {"prompt": "x", "max_tokens": 0}}, "`payload`: asks for 0 tokens"),
+        ({"messages": []}, "`messages`: must not be empty"),
+        ({"messages": [{"role": 5}]}, "`messages[0].role`"),
+        ({"text_input": "x", "tools": [{}]}, "`tools`: goes with messages only"),
+        ({"input_length": 5, "extra": {"stream": False}}, "`extra.stream`: is decided by the replay"),
         ({"input_length": 5, "colour": 1}, "`colour`: unknown key"),
     ],
 )
 def test_wrong_mooncake_rows_are_refused(tmp_path: Path, row: dict[str, object], words: str) -> None:
     good = {"input_length": 1024, "hash_ids": [7, 8]}
     lines = refused(write(tmp_path / "m.jsonl", good, row))
-    assert len(lines) == 1 and "m.jsonl:2" in lines[0]
-    assert any(word in lines[0] for word in words.split("|"))
+    assert len(lines) == 1 and "m.jsonl:2:" in lines[0], "with its column"
+    assert any(word in lines[0] for word in words.split("|")), lines
+
+
+MESSAGES = [
+    {"role": "user", "content": [{"type": "text", "text": "look "}, {"type": "image_url", "image_url": {"url": "x"}}]},
+    {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "function": {"name": "ab", "arguments": "cd"}}]},
+    {"role": "tool", "tool_call_id": "1", "content": "done"},
+]
+
+
+def test_mooncake_bodies_are_kept_as_they_were_recorded(tmp_path: Path) -> None:
+    payload = {"model": "theirs", "messages": [{"role": "user", "content": "abcdefgh"}], "max_tokens": 9, "top_p": 0.5}
+    rows = [
+        {"payload": payload, "timestamp": 1, "extra": {"top_p": 1}},
+        {"payload": {"prompt": [1, 2, 3]}, "output_length": 4},
+        {"messages": MESSAGES, "tools": [{"type": "function"}], "output_length": 3},
+        {"input_length": 512, "hash_ids": [1], "extra": {"temperature": 0}},
+        {"messages": [{"role": "user", "content": "plain"}]},
+    ]
+    whole, ids, tools, extra, plain = (s.root.turns[0] for s in load(write(tmp_path / "m.jsonl", *rows)).sessions)
+    assert whole.recorded and json.loads(whole.recorded.payload or "") == payload | {"top_p": 1}
+    assert (whole.messages, whole.input_tokens, whole.output_tokens) == ((("user", "abcdefgh"),), 2, 9)
+    assert (ids.input_tokens, ids.output_tokens) == (3, 4)
+    assert tools.recorded and json.loads(tools.recorded.messages or "") == MESSAGES
+    assert json.loads(tools.recorded.extra or "") == {"tools": [{"type": "function"}]}
+    assert tools.messages == (("user", "look "), ("assistant", "abcd"), ("tool", "done"))
+    assert extra.recorded and extra.recorded.messages is None and json.loads(extra.recorded.extra or "")
+    assert plain.recorded is None, "roles and texts say it all"
 
 
 def test_bailian_chats_follow_their_parents(tmp_path: Path) -> None:
@@ -99,6 +136,14 @@ def test_texts_are_sessions_and_histories_grow(tmp_path: Path) -> None:
     assert (second.delay_ns, first.input_tokens, second.input_tokens) == (250_000_000, 2, 2 + 3 + 2)
     assert "`turns`" in refused(write(tmp_path / "e.jsonl", {"turns": []}))[0]
     assert "exactly one of text and texts" in refused(write(tmp_path / "t.jsonl", {"turns": [{"role": "user"}]}))[0]
+
+
+def test_texts_bring_keys_of_their_own(tmp_path: Path) -> None:
+    single = load(write(tmp_path / "s.jsonl", {"text": "one", "extra": {"top_k": 1}})).sessions[0].root.turns[0]
+    assert single.recorded and single.recorded.extra == '{"top_k":1}'
+    turns = [{"text": "a"}, {"text": "b", "extra": {"top_k": 2}}]
+    first, second = load(write(tmp_path / "m.jsonl", {"turns": turns})).sessions[0].root.turns
+    assert first.recorded is None and second.recorded and second.recorded.extra == '{"top_k":2}'
 
 
 def test_tables_have_lengths_and_times(tmp_path: Path) -> None:
@@ -150,7 +195,8 @@ MULTI = '{"session_id": "x", "turns": [{"text": "first", "output_length": 3}, {"
         (MOON + '{"timestamp": 0, "input_length": 9\n', 2, "not JSON"),
         (MOON + "[1, 2]\n", 2, "must be an object"),
         (MOON + '{"input_length": 9, "hash_ids": [1.5]}\n', 2, "`hash_ids[0]`"),
-        (MOON + '{"messages": [{"role": "user", "content": [{"type": "image"}]}]}\n', 2, "`messages[0].content`"),
+        (MOON + '{"messages": [{"role": "user", "content": 5}]}\n', 2, "`messages[0].content`"),
+        (SINGLE + '{"text": "a", "extra": {"model": "m"}}\n', 2, "`extra.model`: is decided by the replay"),
         (SINGLE + '{"text": 5}\n', 2, "`text`"),
         (SINGLE + '{"text": "a", "output_length": 0}\n', 2, "`output_length`"),
         (SINGLE + '{"text": "a", "image": "x.png"}\n', 2, "`image`: unknown key"),

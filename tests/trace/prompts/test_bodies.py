@@ -19,6 +19,7 @@ from ridgeline.trace.prompts.corpus_text import corpus_text
 from ridgeline.trace.prompts.fragments import Fragments
 from ridgeline.trace.prompts.source import KEPT
 from ridgeline.trace.prompts.tokenizer_prompts import FileTokenizer
+from ridgeline.trace.session import Recorded
 
 MARKER = "[rid:0123456789ab]\n\n"
 
@@ -49,6 +50,69 @@ def test_the_keys_are_in_the_order_of_the_wire() -> None:
     ids = json.loads(b"".join(make_prompts([], "token-ids", model="m").body(send(made()))))
     assert list(ids) == ["prompt", "model", "stream", "max_tokens", "ignore_eos", "stream_options"]
     assert len(ids["prompt"]) == 256 and all(isinstance(token, int) for token in ids["prompt"])
+
+
+def body(mode: str, tree: object, **more: object) -> dict[str, object]:
+    source = make_prompts([tree], mode, model="served", tokenizer=Words(), **more.pop("options", {}))  # type: ignore[list-item, arg-type]
+    return json.loads(b"".join(source.body(send(tree, **more))))  # type: ignore[arg-type, no-any-return]
+
+
+@pytest.mark.parametrize("mode", ["bytes", "tokenizer"])
+def test_a_recorded_body_is_sent_as_it_stands_but_for_what_measuring_needs(mode: str) -> None:
+    payload = {
+        "model": "theirs",
+        "messages": [{"role": "user", "content": "x"}],
+        "max_tokens": 9,
+        "stream": False,
+        "n": 1,
+    }
+    tree = session([turn([], 1, output_tokens=9, recorded=Recorded(payload=json.dumps(payload)))])
+    sent = body(mode, tree, max_tokens=9, marker=MARKER)
+    assert list(sent) == [*payload, "stream_options"], "no marker, no ignore_eos"
+    assert sent == payload | {"model": "served", "stream": True, "stream_options": {"include_usage": True}}
+    assert body(mode, tree, max_tokens=1)["max_tokens"] == 1, "a warm-up asks for one token"
+    assert body(mode, tree, max_tokens=9, options={"extra_body": {"n": 2}})["n"] == 2
+    free = session([turn([], 1, recorded=Recorded(payload=json.dumps({"messages": payload["messages"]})))])
+    assert "max_completion_tokens" not in body(mode, free, max_tokens=10)
+    assert body(mode, free, max_tokens=1)["max_completion_tokens"] == 1
+
+
+@pytest.mark.parametrize("mode", ["bytes", "tokenizer"])
+def test_recorded_messages_take_the_marker_and_keep_what_else_they_hold(mode: str) -> None:
+    parts = [{"type": "image_url", "image_url": {"url": "u"}}]
+    messages = [{"role": "system", "content": "s"}, {"role": "user", "content": parts}, {"role": "user", "name": "b"}]
+    known = Recorded(messages=json.dumps(messages), extra='{"tools":[{}],"ignore_eos":false}')
+    tree = session([turn([], 3, messages=(("system", "s"), ("user", ""), ("user", "")), recorded=known)])
+    sent = body(mode, tree, max_tokens=10, marker=MARKER)
+    assert sent["messages"] == [
+        messages[0],
+        {"role": "user", "content": [{"type": "text", "text": MARKER}, *parts]},
+        messages[2],
+    ]
+    assert (sent["tools"], sent["ignore_eos"], sent["max_completion_tokens"]) == ([{}], False, 10)
+    assert list(sent)[:2] == ["messages", "model"] and body(mode, tree)["messages"] == messages
+
+
+@pytest.mark.parametrize("mode", ["bytes", "token-ids", "tokenizer"])
+def test_keys_of_a_row_s_own_go_over_the_body(mode: str) -> None:
+    tree = session([turn(range(3), recorded=Recorded(extra='{"temperature":0.5}'))])
+    plain = session([turn(range(3))])
+    assert body(mode, tree) == body(mode, plain) | {"temperature": 0.5}
+    text = session([turn([], 1, messages=(("user", "a"),), recorded=Recorded(extra='{"temperature":0.5}'))])
+    assert body(mode, text)["temperature"] == 0.5
+
+
+def test_a_text_completion_of_its_own_needs_its_endpoint() -> None:
+    tree = session([turn([], 3, output_tokens=2, recorded=Recorded(payload='{"prompt":[1,2,3],"max_tokens":2}'))])
+    assert body("token-ids", tree, max_tokens=2)["prompt"] == [1, 2, 3]
+    with pytest.raises(InputError, match="has `prompt`, not `messages`"):
+        make_prompts([tree], "bytes", model="m")
+    chat = session(
+        [turn([], 3, recorded=Recorded(messages="[]")), turn([], 3, recorded=Recorded(extra='{"tools":[]}'))]
+    )
+    with pytest.raises(InputError) as refused:
+        make_prompts([chat], "token-ids", model="m")
+    assert len(refused.value.problems) == 2
 
 
 def test_what_the_user_adds_wins() -> None:

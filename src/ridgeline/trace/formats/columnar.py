@@ -17,7 +17,7 @@ from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
 from ridgeline.core.where import Where
 from ridgeline.trace.blocks import BlockIds
 from ridgeline.trace.corpus import Corpus
-from ridgeline.trace.session import Branch, Conversation, Session, Turn, TurnKey
+from ridgeline.trace.session import Branch, Conversation, Recorded, Session, Turn, TurnKey
 
 MAGIC = b"ARROW1"
 VERSION = 1
@@ -50,6 +50,9 @@ def write(corpus: Corpus, path: Path) -> None:
     columns["predecessors"] = pa.array(flat, pa.list_(pa.int32()))
     messages = [None if turn.messages is None else json.dumps(turn.messages) for turn in turns]
     columns["messages"] = pa.array(messages, pa.string())
+    recorded = [None if turn.recorded is None else json.dumps(turn.recorded) for turn in turns]
+    if any(recorded):  # a file without is what earlier versions wrote
+        columns["recorded"] = pa.array(recorded, pa.string())
     columns |= _runs(turns)
     table = pa.table(columns).replace_schema_metadata({_META: json.dumps(_meta(corpus)).encode()})
     try:
@@ -103,6 +106,9 @@ def _turns(table: pa.Table) -> list[Turn]:
     columns = {
         name: table.column(name).to_pylist() for name in [*_PLAIN, "spawns", "joins", "predecessors", "messages"]
     }
+    bodies: list[Any] = [None] * table.num_rows
+    if "recorded" in table.column_names:
+        bodies = table.column("recorded").to_pylist()
     ids = _ids(table)
     turns = []
     for row in range(table.num_rows):
@@ -116,6 +122,7 @@ def _turns(table: pa.Table) -> list[Turn]:
                 joins=tuple(columns["joins"][row]),
                 predecessors=tuple(TurnKey(flat[i], flat[i + 1]) for i in range(0, len(flat), 2)),
                 messages=None if text is None else tuple((role, content) for role, content in json.loads(text)),
+                recorded=None if bodies[row] is None else Recorded(*json.loads(bodies[row])),
             )
         )
     return turns

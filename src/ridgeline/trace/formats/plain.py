@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ridgeline.trace.blocks import BlockIds
 from ridgeline.trace.build.hits import infinite_cache_hits
-from ridgeline.trace.session import Conversation, Session, Turn
+from ridgeline.trace.session import Conversation, Recorded, Session, Turn
 
 
 class Row(NamedTuple):
@@ -20,6 +20,7 @@ class Row(NamedTuple):
     delay_ms: float | None = None
     ids: Sequence[int] = ()
     messages: tuple[tuple[str, str], ...] | None = None
+    recorded: Recorded | None = None
     order: tuple[float, ...] = ()  # sorts the rows of a session; file order when equal
 
 
@@ -64,6 +65,7 @@ def _turn(rows: Sequence[Row], members: Sequence[int], k: int, hits: dict[int, i
         model=style.model,
         hash_ids=BlockIds.of(row.ids),
         messages=row.messages,
+        recorded=row.recorded,
         hit_blocks=hits.get(members[k], 0),
         outer=members[k],
         source_kind=style.prefix,

@@ -32,7 +32,11 @@ def problems(data: bytes, struct: type[msgspec.Struct], where: Where) -> list[Pr
 
 
 def _walk(value: Any, kind: Any, path: tuple[str | int, ...], found: list[tuple[tuple[str | int, ...], str]]) -> None:
+    if isinstance(value, list):  # of an optional list, the list
+        kind = next((option for option in _options(kind) if get_origin(option) is list), kind)
     options = [option for option in _options(kind) if isinstance(option, type) and issubclass(option, msgspec.Struct)]
+    if value is None and type(None) in _options(kind):
+        return
     if options:
         _walk_struct(value, options, path, found)
     elif get_origin(kind) is list and any(_structs(option) for option in get_args(kind)):
@@ -69,7 +73,7 @@ def _walk_struct(
             return
         struct = by_tag[value[tag]]
     fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
-    for key in value:
+    for key in value if struct.__struct_config__.forbid_unknown_fields else ():
         if key not in fields and key != tag:
             found.append(((*path, key), "unknown key"))
     for name, field in fields.items():
@@ -100,6 +104,12 @@ def _name(value: Any) -> str:
 def _dotted(path: tuple[str | int, ...]) -> str | None:
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return text.lstrip(".") or None
+
+
+def at_key(data: bytes, key: str | None, where: Where) -> Where:
+    """The place of a key path (`turns[0].text`) in a record's own file; of what is not there, the nearest above it."""
+    steps = [int(place) if place else name for place, name in re.findall(r"\[(\d+)\]|([^.\[\]]+)", key or "")]
+    return _Places(data, where).of(tuple(steps))
 
 
 def at_byte(data: bytes, message: str, where: Where) -> Where:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 
 from ridgeline.core.errors import InputError, Problem
+from ridgeline.trace.formats.bodies import OURS, Message, Payload, payload_of, recorded, texts_of
 from ridgeline.trace.formats.plain import Row, Style
-from ridgeline.trace.formats.problems import problems
+from ridgeline.trace.formats.problems import at_key, problems
 from ridgeline.trace.formats.source import Record
 from ridgeline.trace.prompts.byte_model import BYTES_PER_TOKEN, text_token_count
 from ridgeline.trace.prompts.corpus_text import corpus_text
+from ridgeline.trace.session import Recorded
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
@@ -26,19 +28,13 @@ DEFAULT_OUTPUT = 128  # tokens to ask for where a row does not say
 _T = TypeVar("_T", bound=msgspec.Struct)
 
 
-class Message(msgspec.Struct):
-    """An OpenAI message. Only text content can be replayed."""
-
-    role: str
-    content: str
-
-
 class Mooncake(msgspec.Struct, forbid_unknown_fields=True):
-    """One request: a length with block ids, or a text, or messages."""
+    """One request: a length with block ids, a text, messages, or a whole body."""
 
+    late_types: ClassVar[dict[str, Any]] = {"messages": list[Message], "payload": Payload}
     input_length: Positive | None = None
     text_input: str | None = None
-    messages: list[Message] | None = None
+    messages: list[dict[str, Any]] | None = None
     payload: dict[str, Any] | None = None
     output_length: Count | None = None
     hash_ids: list[int] | None = None
@@ -91,20 +87,23 @@ def mooncake(records: Iterable[Record], block_size: int = MOONCAKE_BLOCK) -> tup
         given = [n for n in ("input_length", "text_input", "messages", "payload") if getattr(item, n) is not None]
         if len(given) != 1:
             raise _Wrong(f"needs exactly one of input_length, text_input, messages and payload, has {len(given)}")
-        for name in ("payload", "tools", "extra"):
-            if getattr(item, name):
-                raise _Wrong("bodies of a trace's own are not replayed", name)
         if ids and item.input_length is None:
             raise _Wrong("goes with input_length only", "hash_ids")
-        messages: tuple[tuple[str, str], ...] | None = None
-        if item.text_input is not None:
-            messages = (("user", item.text_input),)
-        elif item.messages is not None:
-            messages = tuple((message.role, message.content) for message in item.messages)
-        tokens = item.input_length or _size(messages)
+        if item.tools and item.messages is None:
+            raise _Wrong("goes with messages only", "tools")
+        body, output = _mooncake_body(item), item.output_length
+        if item.payload is not None:
+            asked = msgspec.convert(item.payload, Payload)
+            messages, tokens = _measured(asked)
+            output = asked.limit if asked.limit is not None else output
+        else:
+            messages = None if item.text_input is None else (("user", item.text_input),)
+            if item.messages is not None:
+                messages = texts_of(msgspec.convert(item.messages, list[Message]))
+            tokens = item.input_length or _size(messages)
         _check_sizes(ids, tokens, block_size, sizes)
-        output = DEFAULT_OUTPUT if item.output_length is None else item.output_length
-        yield Row(item.session_id, tokens, output, item.timestamp, item.delay, ids, messages)
+        output = DEFAULT_OUTPUT if output is None else output
+        yield Row(item.session_id, tokens, output, item.timestamp, item.delay, ids, messages, body)
 
     return _rows(records, Mooncake, convert), Style("mooncake", block_size=block_size, hash_scope="global")
 
@@ -149,7 +148,8 @@ def single_turn(records: Iterable[Record]) -> tuple[list[Row], Style]:
         text = _text(item, "")
         output = item.output_length or DEFAULT_OUTPUT
         messages = ((item.role, text),)
-        yield Row(None, _size(messages), output, item.timestamp, item.delay, (), messages)
+        body = recorded(None, None, _extra(item.extra))
+        yield Row(None, _size(messages), output, item.timestamp, item.delay, (), messages, body)
 
     return _rows(records, Single, convert), Style("single_turn")
 
@@ -163,7 +163,8 @@ def multi_turn(records: Iterable[Record]) -> tuple[list[Row], Style]:
         for k, turn in enumerate(item.turns):
             history += ((turn.role, _text(turn, f"turns[{k}].")),)
             output = turn.output_length or DEFAULT_OUTPUT
-            yield Row(name, _size(history), output, turn.timestamp, turn.delay, (), history)
+            body = recorded(None, None, _extra(turn.extra, f"turns[{k}]."))
+            yield Row(name, _size(history), output, turn.timestamp, turn.delay, (), history, body)
             history += (("assistant", _canned(name, k, output)),)
 
     return _rows(records, Multi, convert), Style("multi_turn")
@@ -187,12 +188,46 @@ def _rows(records: Iterable[Record], kind: type[_T], convert: Callable[[_T, int]
         except msgspec.DecodeError as error:
             wrong += problems(record.data, kind, record.where) or [Problem(str(error), record.where)]
         except _Wrong as error:
-            wrong.append(Problem(error.message, record.where, error.key))
+            wrong.append(Problem(error.message, at_key(record.data, error.key, record.where), error.key))
         if len(wrong) > 100:
             break
     if wrong:
         raise InputError(wrong[:100])
     return list(chain.from_iterable(found))
+
+
+def _mooncake_body(item: Mooncake) -> Recorded | None:
+    """What of the row's own goes into the body."""
+    if item.payload is None:
+        if item.messages is not None and not item.messages:
+            raise _Wrong("must not be empty", "messages")
+        return recorded(item.messages, item.tools, _extra(item.extra))
+    asked = msgspec.convert(item.payload, Payload)
+    if (asked.messages is None) == (asked.prompt is None):
+        raise _Wrong("needs exactly one of messages and prompt", "payload")
+    if asked.messages == [] or asked.prompt in ("", []):
+        raise _Wrong("must not be empty", "payload.messages" if asked.prompt is None else "payload.prompt")
+    if asked.limit is not None and asked.limit < 1:
+        raise _Wrong(f"asks for {asked.limit} tokens", "payload")
+    return payload_of(item.payload, _extra(item.extra))
+
+
+def _extra(extra: dict[str, Any] | None, path: str = "") -> dict[str, Any] | None:
+    """Keys over those of a body. Raises for those that the replay itself decides."""
+    if wrong := [key for key in OURS if key in (extra or {})]:
+        raise _Wrong("is decided by the replay", f"{path}extra.{wrong[0]}")
+    return extra
+
+
+def _measured(asked: Payload) -> tuple[tuple[tuple[str, str], ...] | None, int]:
+    """Texts and tokens of a whole body's prompt."""
+    if asked.messages is not None:
+        messages = texts_of(asked.messages)
+        return messages, _size(messages)
+    if isinstance(asked.prompt, str):
+        return (("user", asked.prompt),), text_token_count(asked.prompt)
+    ids = asked.prompt or []
+    return (("user", " ".join(map(str, ids))),), len(ids)
 
 
 def _check_sizes(ids: list[int], tokens: int, block_size: int, sizes: dict[int, int]) -> None:
@@ -210,8 +245,6 @@ def _check_sizes(ids: list[int], tokens: int, block_size: int, sizes: dict[int, 
 def _text(item: Single, path: str) -> str:
     if (item.text is None) == (item.texts is None):
         raise _Wrong("needs exactly one of text and texts", f"{path}text")
-    if item.extra:
-        raise _Wrong("bodies of a trace's own are not replayed", f"{path}extra")
     return item.text if item.text is not None else " ".join(item.texts or [])
 
 

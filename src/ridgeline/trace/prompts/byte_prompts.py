@@ -144,9 +144,11 @@ class BytePrompts:
         self._scripts.forget(self._fragments.hold(send.lane, send.session.id))
         script = self._scripts.of(send.session)
         conversation, turn = send.key
-        texts = script.messages(conversation, turn)
+        recorded, texts = script.recorded(conversation, turn), script.messages(conversation, turn)
+        if recorded is not None and (body := self._closing.recorded(send, recorded)) is not None:
+            return [body]
         if texts is not None:
-            return [*chat_texts(texts, send.marker), b'"}],' + self._closing(send.max_tokens)]
+            return [*chat_texts(texts, send.marker), b'"}],' + self._closing(send.max_tokens, recorded)]
         plan = script.plan(conversation)
         parts: list[bytes] = []
         marker = send.marker
@@ -167,7 +169,7 @@ class BytePrompts:
         ending = plan.endings[turn]
         if ending.tail:
             parts.append(script.tail(conversation, turn).tobytes())
-        parts.append(b'"}],' + self._closing(send.max_tokens))
+        parts.append(b'"}],' + self._closing(send.max_tokens, recorded))
         return parts
 
     def _message(self, script: Script, conversation: int, node: int) -> bytes:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ridgeline.core.errors import InputError
+import msgspec
+
+from ridgeline.core.errors import InputError, Problem
 from ridgeline.trace.corpus import Corpus
 from ridgeline.trace.prompts.api import PromptSource
 from ridgeline.trace.session import Session
@@ -33,14 +35,37 @@ def make_prompts(
     """
     twice: set[str] = set()
     seen: set[str] = set()
+    misfits: list[Problem] = []
     for session in sessions.sessions if isinstance(sessions, Corpus) else sessions:
         (twice if session.id in seen else seen).add(session.id)
+        misfits += _misfits(session, mode)
+    if misfits:
+        raise InputError(misfits[:100])
     if twice:
         raise InputError(f"session ids must be unique: {', '.join(sorted(twice)[:5])}")
     makers: dict[str, Callable[..., PromptSource]] = {"bytes": _bytes, "token-ids": _token_ids, "tokenizer": _tokenizer}
     if mode not in makers:
         raise InputError(f"unknown prompt mode {mode!r}", hint=f"one of {', '.join(MODES)}")
     return makers[mode](tokenizer, model=model, seed=seed, extra_body=extra_body, **options)
+
+
+def _misfits(session: Session, mode: str) -> list[Problem]:
+    """Recorded bodies that the mode's endpoint does not take."""
+    wanted, other = ("prompt", "messages") if mode == "token-ids" else ("messages", "prompt")
+    found = []
+    for conversation in session.conversations:
+        for number, turn in enumerate(conversation.turns):
+            if (recorded := turn.recorded) is None:
+                continue
+            place = f"turn {number} of {conversation.id}"
+            if recorded.payload is not None and wanted not in msgspec.json.decode(recorded.payload):
+                hint = "`--prompts token-ids` sends to /v1/completions, the other modes to /v1/chat/completions"
+                found.append(Problem(f"the payload of {place} has `{other}`, not `{wanted}`", key=wanted, hint=hint))
+            elif mode == "token-ids" and recorded.messages is not None:
+                found.append(Problem(f"{place} has messages that are no plain text", hint="use another prompt mode"))
+            elif mode == "token-ids" and recorded.extra and "tools" in msgspec.json.decode(recorded.extra):
+                found.append(Problem(f"{place} has tools, which /v1/completions does not take", key="tools"))
+    return found
 
 
 def _bytes(_: Any, **options: Any) -> PromptSource:

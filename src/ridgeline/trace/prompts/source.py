@@ -16,7 +16,7 @@ from ridgeline.trace.prompts.api import Layout, Span
 from ridgeline.trace.prompts.segments import NONE, Plan, plan
 from ridgeline.trace.prompts.tokens import tail_key
 from ridgeline.trace.prompts.tree import Loose, Place, Run, Tokens, Tree
-from ridgeline.trace.session import Session
+from ridgeline.trace.session import Recorded, Session
 
 
 class Material(Protocol):
@@ -99,6 +99,10 @@ class Script:
     def messages(self, conversation: int, turn: int) -> tuple[tuple[str, str], ...] | None:
         """The recorded text of a turn, in formats that have it."""
         return self.session.conversations[conversation].turns[turn].messages
+
+    def recorded(self, conversation: int, turn: int) -> Recorded | None:
+        """What of a turn's body was recorded as it was sent."""
+        return self.session.conversations[conversation].turns[turn].recorded
 
     def _lay(self, conversation: int, turn: int) -> _Prompt:
         texts = self.messages(conversation, turn)

@@ -92,12 +92,15 @@ class TokenPrompts:
         self._scripts.forget(self._fragments.hold(send.lane, send.session.id))
         script = self._scripts.of(send.session)
         conversation, turn = send.key
+        recorded = script.recorded(conversation, turn)
+        if recorded is not None and recorded.payload is not None:
+            return [self._closing.recorded(send, recorded) or b""]
         parts = [part for part in self._parts(script, conversation, turn, send.marker) if part]
         if parts:
             parts[0] = b'{"prompt":[' + parts[0][1:]
         else:
             parts = [b'{"prompt":[']
-        parts.append(b"]," + self._closing(send.max_tokens))
+        parts.append(b"]," + self._closing(send.max_tokens, recorded))
         return parts
 
     def _parts(self, script: Script, conversation: int, turn: int, marker: str) -> list[bytes]:

@@ -122,9 +122,11 @@ class TokenizerPrompts:
         self._scripts.forget(self._fragments.hold(send.lane, send.session.id))
         script = self._scripts.of(send.session)
         conversation, turn = send.key
-        texts = script.messages(conversation, turn)
+        recorded, texts = script.recorded(conversation, turn), script.messages(conversation, turn)
+        if recorded is not None and (body := self._closing.recorded(send, recorded)) is not None:
+            return [body]
         if texts is not None:
-            return [*chat_texts(texts, send.marker), b'"}],' + self._closing(send.max_tokens)]
+            return [*chat_texts(texts, send.marker), b'"}],' + self._closing(send.max_tokens, recorded)]
         plan = script.plan(conversation)
         path = plan.path(turn)
         parts: list[bytes] = []
@@ -142,7 +144,7 @@ class TokenizerPrompts:
             parts.append(found or self._fragments.keep(key, self._content(script, send, node, ends)))
             used.append(key)
         self._fragments.settle(script.session.id, conversation, used if plan.goes_on(turn) else ())
-        parts.append(b'"}],' + self._closing(send.max_tokens))
+        parts.append(b'"}],' + self._closing(send.max_tokens, recorded))
         return parts
 
     def _content(self, script: Script, send: Send, node: int, ends: bool) -> bytes:
