@@ -29,7 +29,7 @@ from ridgeline.publish.web.app import create_app
 from ridgeline.publish.web.context import Context
 from ridgeline.publish.web.data import Library, Shelf
 from ridgeline.publish.web.folders import FolderShelf
-from ridgeline.publish.web.stored import StoreShelf
+from ridgeline.publish.web.stored import Kept, StoreShelf
 from ridgeline.results import identity, records
 from ridgeline.results.importers.api import Bundle, Imported, ImportedPoint, ImportedRun, Importer
 from ridgeline.results.runfolder import RunFolder, RunHeader
@@ -256,7 +256,7 @@ def main() -> None:
         store = filled(folder / "store", count) if (folder / "store").mkdir() is None else None
         say(f"fill a store with {count:,} points (not a limit)", time.perf_counter() - start)
         assert store is not None
-        here = serve(StoreShelf(store, "local"))
+        here = serve(StoreShelf(Kept(store), "local"))
         say("first frontier page of a cold server", timed(f"{here}/"))
         say("frontier page again", timed(f"{here}/", 3), 1.0)
         say("another model, nothing kept", timed(f"{here}/api/v1/chart?model=Model-7"), 1.0)

@@ -27,7 +27,7 @@ from ridgeline.core.point import Source
 from ridgeline.publish.staging import moves
 from ridgeline.publish.web.folders import FolderShelf
 from ridgeline.publish.web.pages import PAGES
-from ridgeline.publish.web.stored import StoreShelf
+from ridgeline.publish.web.stored import Kept, StoreShelf
 from ridgeline.results.runfolder import RunFolder
 from ridgeline.results.store import Store
 from ridgeline.trace.synth import quickstart_trace
@@ -137,7 +137,7 @@ def test_hostile_strings_stay_strings_on_the_pages_of_value_gates_and_moves(tmp_
     with Store.open(tmp_path / "store") as store:
         (id,) = store.add_path(store_run(tmp_path / "a", store_points(1))).runs
         moves.stage(store, id, who=HOSTILE, note=HOSTILE)
-        shelves = [StoreShelf(store, channel) for channel in ("published", "staging", "local")]  # type: ignore[arg-type]
+        shelves = [StoreShelf(Kept(store), channel) for channel in ("published", "staging", "local")]  # type: ignore[arg-type]
         shown = client(
             sample.shelf(sample.held("one", header, every, evaluations=scored)),
             *shelves,
@@ -158,7 +158,7 @@ def test_hostile_strings_stay_strings_on_the_pages_of_value_gates_and_moves(tmp_
 def test_moves_between_channels_have_their_receipts_on_the_pages(tmp_path: Path) -> None:
     with Store.open(tmp_path / "store") as store:
         (id,) = store.add_path(store_run(tmp_path / "a", store_points(1, 2))).runs
-        shown = client(*(StoreShelf(store, channel) for channel in ("published", "staging", "local")))  # type: ignore[arg-type]
+        shown = client(*(StoreShelf(Kept(store), channel) for channel in ("published", "staging", "local")))  # type: ignore[arg-type]
         moves.stage(store, id, who="ann", note="looks fine")
         receipt = moves.promote(store, id, who="bob")
         [came] = shown.get("/api/v1/receipts?channel=published").json()["receipts"]
@@ -193,7 +193,7 @@ def test_an_evaluation_of_a_sweep_is_shown_and_what_is_damaged_hides_nothing(tmp
         told = {**json.loads((tmp_path / "mine/evals/eval_a/evaluation.json").read_text()), "status": "passed"}
         (tmp_path / "mine/evals/eval_a/evaluation.json").write_text(json.dumps(told))
         store.add_path(tmp_path / "mine")
-        [kept] = client(StoreShelf(store, "local")).get("/api/v1/evals").json()["evaluations"]
+        [kept] = client(StoreShelf(Kept(store), "local")).get("/api/v1/evals").json()["evaluations"]
         assert {name: kept[name] for name in ("line", "score", "n", "source")} == {
             name: row[name] for name in ("line", "score", "n", "source")
         }
@@ -244,7 +244,7 @@ def test_a_store_s_search_and_tables_are_those_of_its_run_folder(tmp_path: Path)
     sample.folder(tmp_path / "runs", "mine") if (tmp_path / "runs").mkdir() is None else None
     with Store.open(tmp_path / "store") as store:
         store.add_path(RunFolder.open(tmp_path / "runs/mine").path)
-        ours, theirs = client(FolderShelf([tmp_path / "runs"])), client(StoreShelf(store, "local"))
+        ours, theirs = client(FolderShelf([tmp_path / "runs"])), client(StoreShelf(Kept(store), "local"))
         for words in ("", "c1", "emulated c4", "zzz", "mine h200"):
             names = [
                 sorted(point["name"] for point in one.get(f"/api/v1/points?q={words}").json()["points"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from tests.publish.web import sample
 from tests.publish.web.client import Client, client
 
 from ridgeline.publish.web.folders import FolderShelf
-from ridgeline.publish.web.stored import StoreShelf, shelves_of, slim
+from ridgeline.publish.web.stored import Kept, StoreShelf, shelves_of, slim
 from ridgeline.results.formats import POINT
 from ridgeline.results.store import Store
 
@@ -93,8 +95,43 @@ def test_a_slim_point_is_the_point_with_fewer_measures(stored: tuple[Path, Path]
 
 def test_what_was_read_is_kept_for_its_version_only(stored: tuple[Path, Path]) -> None:
     with Store.open(stored[1]) as store:
-        shelf = StoreShelf(store, "local")
+        shelf = StoreShelf(Kept(store), "local")
         assert shelf.runs() is shelf.runs()
         first = shelf.runs()
         store.move(first[0].id, "published" if first[0].sources == ("measured",) else "staging")
         assert shelf.runs() == ()
+
+
+def test_a_statement_finds_the_same_in_a_store_and_in_a_folder(stored: tuple[Path, Path]) -> None:
+    def asked(client: Client, q: str) -> object:
+        answer = client.get(f"/api/v1/sql?channel=local&q={q}").json()
+        return answer["columns"], answer["types"], answer["rows"]
+
+    folder, store = client(FolderShelf([stored[0]])), shown(stored[1])
+    points = "SELECT * EXCLUDE (id, run) FROM points ORDER BY ALL"
+    measures = "SELECT p.name, m.* EXCLUDE (point) FROM measures m JOIN points p ON p.id = m.point ORDER BY ALL"
+    runs = "SELECT runs.name, points.name FROM points JOIN runs ON runs.id = points.run ORDER BY ALL"
+    for q in (points, measures, runs):
+        assert asked(folder, q) == asked(store, q)
+
+
+def test_an_answer_is_made_once_even_if_several_ask(tmp_path: Path) -> None:
+    made: list[str] = []
+    began, may_end = threading.Event(), threading.Event()
+
+    def slow() -> str:
+        began.set()
+        may_end.wait(10)
+        made.append("x")
+        return "x"
+
+    with Store.open(tmp_path / "store") as store, ThreadPoolExecutor(2) as pool:
+        kept = Kept(store)
+        first = pool.submit(kept.get, ("a",), slow)
+        began.wait(10)
+        second = pool.submit(kept.get, ("a",), slow)
+        may_end.set()
+        assert first.result(10) == second.result(10) == "x" and made == ["x"]
+        with pytest.raises(ZeroDivisionError):
+            kept.get(("b",), lambda: 1 // 0)
+        assert kept.get(("b",), lambda: 2) == 2, "who fails keeps nobody out"

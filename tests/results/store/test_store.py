@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from sqlalchemy import inspect, select, text
 from tests.golden import golden
@@ -80,34 +81,46 @@ def test_the_catalogue_is_what_the_tables_say(store: Store) -> None:
     assert applied == [migration.number for migration in migrations.MIGRATIONS] == list(range(1, migrations.NEWEST + 1))
 
 
-def test_a_store_of_an_older_number_is_brought_up_and_keeps_its_data(store: Store) -> None:
-    rows = [(measure, number, number / measure) for measure in (1, 2) for number in range(1, 1203)]
+def test_a_store_of_an_older_number_is_brought_up_and_keeps_its_data(store: Store, tmp_path: Path) -> None:
+    add(store, tmp_path, [run("1", [point(f"a/l{n}", 1, x=n / 3 or None, y=n / 7) for n in range(1202)])])
+    ids = {item.id: item for item in store.points()}
     with store.database.writing() as connection:
-        for view in ("latest_points", "latest_lines", "run_channels"):
-            connection.execute(text(f"DROP VIEW {view}"))
-        for table in ("receipts", "measure_blocks"):
+        old = {measure.measure: blocks.read(connection, measure.measure) for measure in (X, Y)}
+        names = dict(map(tuple, connection.execute(select(tables.measure_names.c.name, tables.measure_names.c.no))))
+        connection.execute(text("DROP VIEW run_channels"))
+        for table in ("receipts", "measure_blocks", "point_blocks"):
             connection.execute(text(f"DROP TABLE {table}"))
         connection.execute(text("DELETE FROM migrations WHERE number >= 3"))
-        connection.execute(text("INSERT INTO runs VALUES (1, 'a', 'o', 'k', 'n', NULL, NULL, '{}', 'x')"))
-        connection.execute(text("INSERT INTO measure_names VALUES (1, 'one', 'u'), (2, 'two', 'u')"))
         kinds = "measure INTEGER, point BIGINT, value DOUBLE PRECISION, n BIGINT"
         connection.execute(text(f"CREATE TABLE measures ({kinds}, PRIMARY KEY (measure, point))"))
         insert = text("INSERT INTO measures (measure, point, value) VALUES (:m, :p, :v)")
-        connection.execute(insert, [dict(zip("mpv", row, strict=True)) for row in rows])
+        for name, (numbers, values) in old.items():
+            rows = [
+                {"m": names[name], "p": number, "v": value}
+                for number, value in zip(numbers.tolist(), values.tolist(), strict=True)
+                if value == value  # what was missing had no row then
+            ]
+            connection.execute(insert, rows)
         assert not migrations.at_newest(connection)
-        assert migrations.migrate(connection) == [3, 4]
-        assert connection.execute(select(tables.runs.c.id)).scalars().all() == ["a"]
-        for measure, name in ((1, "one"), (2, "two")):
-            numbers, values = blocks.read(connection, name)
-            told = list(zip(numbers.tolist(), values.tolist(), strict=True))
-            assert told == [(number, value) for kind, number, value in rows if kind == measure]
+        assert migrations.migrate(connection) == [3, 4, 5]
+        for name, (numbers, values) in old.items():
+            found = blocks.read(connection, name)
+            np.testing.assert_array_equal(found[0], numbers)
+            np.testing.assert_array_equal(found[1], values)
         assert not inspect(connection).has_table("measures")
+    store.move("run 1", "local")
+    with Store(store.location) as again:
+        assert {item.id: item for item in again.points()} == ids
+        told = again.measured("local").to_pylist()
+    assert {(row["point"], row["measure"], row["value"], row["n"], row["reason"]) for row in told} == {
+        (id, name, one.value, one.n, one.reason) for id, item in ids.items() for name, one in item.measures.items()
+    }
 
 
 def test_a_newer_catalogue_is_refused_by_name(store: Store) -> None:
     with store.database.writing() as connection:
         connection.execute(text("INSERT INTO migrations VALUES (99, 'later', 'now', '9')"))
-    with pytest.raises(InputError, match="migration 99; this Ridgeline knows up to 4"):
+    with pytest.raises(InputError, match="migration 99; this Ridgeline knows up to 5"):
         Store(store.location)
 
 

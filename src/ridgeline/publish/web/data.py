@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from ridgeline.core.deployment import Deployment
 from ridgeline.core.point import Point
@@ -22,8 +22,12 @@ from ridgeline.publish.staging.moves import Receipt
 from ridgeline.results.frontier import Exclusion
 from ridgeline.results.runfolder import Failure, RunHeader
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 Channel = Literal["published", "staging", "local"]
 CHANNELS: tuple[Channel, ...] = ("published", "staging", "local")
+TableName = Literal["points", "measures"]
 _T = TypeVar("_T")
 Subject = tuple[str, str]  # model and workload: what one chart is about
 
@@ -126,9 +130,8 @@ class Shelf(Protocol):
     def some(self, addresses: Sequence[str]) -> Sequence[Point]:
         """The points of these addresses in their order; they may hold only the measures that charts use."""
 
-    def each(self, *, measures: bool) -> Iterator[tuple[str, Point]]:
-        """Every point with its run's id, with all `measures` or without any, one at a time: a shelf may hold more than
-        fits in memory."""
+    def table(self, name: TableName) -> pa.Table:
+        """Every point, or every measure of every point, as a table of the form that tabled.py gives."""
 
     def request_files(self, most: int) -> Sequence[tuple[str, Path]]:
         """Address and file of requests, of the first `most` points that have them."""

@@ -7,20 +7,23 @@ so a point's address names the run as well.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ridgeline.core.point import Point
 from ridgeline.publish.charts import slots
 from ridgeline.publish.charts.data import said, subject_of
 from ridgeline.publish.staging.moves import Receipt
-from ridgeline.publish.web.data import Channel, Chart, Files, Hit, Now, Run, Subject, search_text
+from ridgeline.publish.web.data import Channel, Chart, Files, Hit, Now, Run, Subject, TableName, search_text
 from ridgeline.results.frontier import Exclusion
 from ridgeline.results.runfolder import Failure, RunHeader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def address(run: str, point_id: str) -> str:
@@ -184,8 +187,11 @@ class MemoryShelf:
         known = self.snapshot().by_address
         return [known[address][1] for address in addresses]
 
-    def each(self, *, measures: bool) -> Iterator[tuple[str, Point]]:
-        return ((one.run.id, point) for one in self.snapshot().held for point in one.points)
+    def table(self, name: TableName) -> pa.Table:
+        from ridgeline.publish.web import tabled  # loads Arrow
+
+        listed = [(one.run.id, point) for one in self.snapshot().held for point in one.points]
+        return tabled.points(listed) if name == "points" else tabled.measures([point for _, point in listed])
 
     def request_files(self, most: int) -> Sequence[tuple[str, Path]]:
         found = ((point.id, self.files_of(one, point).records) for one in self.snapshot().held for point in one.points)

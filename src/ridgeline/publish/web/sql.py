@@ -13,19 +13,19 @@ import decimal
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 
 from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
-from ridgeline.core.point import Measure, Point
-from ridgeline.publish.web.data import Holding
+from ridgeline.publish.web import tabled
+from ridgeline.publish.web.data import Holding, TableName
+from ridgeline.results.store.heads import WORD
 
 SECONDS = 5.0
 ROWS = 2000
@@ -136,7 +136,7 @@ def _ask(tables: Tables, sql: str, seconds: float, rows: int) -> Answer:
 def _see_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
     """A view over a copy, in which words are words and not an enumeration of all that were seen."""
     connection.register(f"_{name}", table)
-    words = [f"{one.name}::VARCHAR AS {one.name}" if one.type == _WORD else one.name for one in table.schema]
+    words = [f"{one.name}::VARCHAR AS {one.name}" if one.type == WORD else one.name for one in table.schema]
     connection.execute(f"CREATE VIEW {name} AS SELECT {', '.join(words)} FROM _{name}")
 
 
@@ -199,68 +199,17 @@ def _runs(holding: Holding) -> pa.Table:
     ]
     names = ("id", "name", "channel", "started_at", "last_worked_on", "points", "failed", "sources")
     kinds = (*[pa.string()] * 5, pa.int64(), pa.int64(), pa.string())
-    return _table(names, kinds, rows)
+    return tabled.table(pa.schema(zip(names, kinds, strict=True)), rows)
 
 
-_FACTS = ("model", "scenario_name", "hardware", "framework", "precision", "arm")
-_POINT = (
-    "id", "run", "name", "line", "series", "model", "scenario", "hardware", "framework", "precision", "arm", "source",
-    "validity", "concurrency", "gpus", "measured_at", "reasons",
-)  # fmt: skip
-_POINT_KINDS = (*[pa.string()] * 13, pa.int64(), pa.int64(), pa.string(), pa.string())
-_WORD = pa.dictionary(pa.int32(), pa.string())  # names, units and reasons repeat a million times
-_MEASURE = {"point": _WORD, "measure": _WORD, "value": pa.float64(), "unit": _WORD, "n": pa.int64(), "reason": _WORD}
-_PART = 5_000  # points that are turned into columns at once
+def _joined(name: TableName) -> Callable[[Holding], pa.Table]:
+    return lambda holding: pa.concat_tables(
+        [tabled.SCHEMAS[name].empty_table(), *(shelf.table(name) for shelf in holding.shelves)]
+    ).unify_dictionaries()
 
 
-def _points(holding: Holding) -> pa.Table:
-    rows = [_point(run, point) for shelf in holding.shelves for run, point in shelf.each(measures=False)]
-    return _table(_POINT, _POINT_KINDS, rows)
-
-
-def _measures(holding: Holding) -> pa.Table:
-    """Made part by part, so that only columns are ever held whole."""
-    every = (point for shelf in holding.shelves for _, point in shelf.each(measures=True))
-    parts = [pa.schema(_MEASURE).empty_table()]
-    while part := list(islice(every, _PART)):
-        parts.append(_columns(part))
-    return pa.concat_tables(parts).unify_dictionaries()
-
-
-def _columns(points: Sequence[Point]) -> pa.Table:
-    """Columns, not rows: a tuple for each of a hundred measures of each point would take most of the time."""
-    names: list[str] = []
-    measures: list[Measure] = []
-    for point in points:
-        names += point.measures
-        measures += point.measures.values()
-    counts = [len(point.measures) for point in points]
-    at = pa.array(np.repeat(np.arange(len(points), dtype=np.int32), counts))
-    return pa.table(
-        {
-            "point": pa.DictionaryArray.from_arrays(at, pa.array([point.id for point in points], pa.string())),
-            "measure": pa.array(names, pa.string()).dictionary_encode(),
-            "value": pa.array([one.value for one in measures], pa.float64()),
-            "unit": pa.array([one.unit for one in measures], pa.string()).dictionary_encode(),
-            "n": pa.array([one.n for one in measures], pa.int64()),
-            "reason": pa.array([one.reason for one in measures], pa.string()).dictionary_encode(),
-        }
-    )
-
-
-def _point(run: str, point: Point) -> tuple[Any, ...]:
-    return (
-        point.id, run, point.name, point.line, point.series,
-        *(None if (value := point.facts.get(fact)) is None else str(value) for fact in _FACTS),
-        str(point.source), str(point.validity), point.concurrency, point.gpus, point.measured_at,
-        "; ".join(point.reasons),
-    )  # fmt: skip
-
-
-def _table(names: Sequence[str], kinds: Sequence[pa.DataType], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
-    arrays = [pa.array(column, type=kind) for column, kind in zip(columns, kinds, strict=True)]
-    return pa.Table.from_arrays(arrays, names=list(names))
-
-
-_MADE = {"runs": _runs, "points": _points, "measures": _measures}
+_MADE: dict[str, Callable[[Holding], pa.Table]] = {
+    "runs": _runs,
+    "points": _joined("points"),
+    "measures": _joined("measures"),
+}

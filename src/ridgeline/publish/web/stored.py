@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from sqlalchemy import select
 
 from ridgeline.core.deployment import Deployment
@@ -24,18 +27,20 @@ from ridgeline.publish.charts import axes, slots
 from ridgeline.publish.charts.data import said, subject_of
 from ridgeline.publish.staging import moves
 from ridgeline.publish.staging.moves import Receipt
-from ridgeline.publish.web.data import CHANNELS, Channel, Chart, Files, Hit, Run, Subject, search_text
+from ridgeline.publish.web import tabled
+from ridgeline.publish.web.data import CHANNELS, Channel, Chart, Files, Hit, Run, Subject, TableName
 from ridgeline.results.frontier import Exclusion
 from ridgeline.results.runfolder import Failure, RunHeader
 from ridgeline.results.store import Store
 from ridgeline.results.store import tables as t
+from ridgeline.results.sweepline import Ints
 
 _BATCH = 500  # ids in one question
-KEPT = 64  # charts and runs in memory for a channel
+KEPT = 128  # answers in memory for a store: its charts, its runs and what they are made of
 _T = TypeVar("_T")
 
 
-class _Body(msgspec.Struct):
+class _Body(msgspec.Struct, gc=False):
     """A stored point without its measures and its provenance, which the decoder passes over."""
 
     run_key: str
@@ -56,24 +61,6 @@ class _Body(msgspec.Struct):
 
 _FIELDS = _Body.__struct_fields__
 _BARE = msgspec.json.Decoder(_Body)
-
-
-class _Told(msgspec.Struct, gc=False):
-    """A measure as it was stored: valid, so it is not looked at again (a point may have two hundred)."""
-
-    value: float | None
-    unit: str
-    n: int | None = None
-    reason: str | None = None
-
-
-class _Whole(_Body):
-    """A stored point with every measure."""
-
-    measures: dict[str, _Told] = {}
-
-
-_WHOLE = msgspec.json.Decoder(_Whole)
 
 
 @cache
@@ -111,18 +98,50 @@ def _header(stored: str, name: str, started_at: str) -> RunHeader:
 
 def shelves_of(target: str) -> list[StoreShelf]:
     """One shelf a channel of the store at `target`."""
-    store = Store.open(target)
-    return [StoreShelf(store, channel) for channel in CHANNELS]
+    kept = Kept(Store.open(target))
+    return [StoreShelf(kept, channel) for channel in CHANNELS]
+
+
+class Kept:
+    """What was asked of a store at its present version, the least used answers forgotten. Threads may share it: who
+    asks for what another one is working out waits for that."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._held: OrderedDict[tuple[str, ...], Any] = OrderedDict()
+        self._turns: dict[tuple[str, ...], threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: tuple[str, ...], make: Callable[[], _T]) -> _T:
+        """The answer for this version, made once."""
+        full = (str(self.store.dataset_version()), *key)
+        with self._lock:
+            turn = self._turns.setdefault(full, threading.Lock())
+        with turn:
+            with self._lock:
+                if full in self._held:
+                    self._held.move_to_end(full)
+                    found: _T = self._held[full]
+                    return found
+            try:
+                made = make()
+                with self._lock:
+                    self._held[full] = made
+                    while len(self._held) > KEPT:
+                        self._held.popitem(last=False)
+            finally:
+                with self._lock:
+                    self._turns.pop(full, None)
+            return made
 
 
 class StoreShelf:
-    """One channel of a store."""
+    """One channel of a store. Shelves of one store share what was read of it."""
 
-    def __init__(self, store: Store, channel: Channel) -> None:
+    def __init__(self, kept: Kept, channel: Channel) -> None:
         self.channel: Channel = channel
-        self.store = store
-        self._kept: OrderedDict[tuple[str, ...], Any] = OrderedDict()
-        self._lock = threading.Lock()
+        self.store = kept.store
+        self._kept = kept
 
     def version(self) -> str:
         return f"{self.channel}.{self.store.dataset_version()}"
@@ -179,8 +198,14 @@ class StoreShelf:
         )
 
     def search(self, words: Sequence[str], run: str | None = None) -> Sequence[Hit]:
-        texts = self._keep(("texts",), self._texts)
-        return [hit for text, hit, _ in texts if run in (None, hit.run) and all(word in text for word in words)]
+        of, addresses, texts = self._keep(("texts",), self._texts)
+        ids = list(self._by_id())
+        fits = np.ones(len(of), dtype=bool) if run is None else of == (ids.index(run) if run in ids else -1)
+        for word in words:
+            fits = fits & pc.match_substring(texts, word).to_numpy(zero_copy_only=False)
+        rows = np.flatnonzero(fits)
+        found = zip(of[rows].tolist(), addresses.take(rows).to_pylist(), strict=True)
+        return [Hit(ids[at], address) for at, address in found]
 
     def some(self, addresses: Sequence[str]) -> Sequence[Point]:
         p, wanted = t.current_points.c, axes.drawable()
@@ -191,16 +216,10 @@ class StoreShelf:
                 found |= {id: slim(body, id, wanted) for id, body in connection.execute(query)}
         return [found[address] for address in addresses]
 
-    def each(self, *, measures: bool) -> Iterator[tuple[str, Point]]:
-        decoder: msgspec.json.Decoder[Any] = _WHOLE if measures else _BARE
-        found = self._keep(("texts",), self._texts)
-        for at in range(0, len(found), _BATCH):
-            part = found[at : at + _BATCH]
-            bodies = self._bodies([no for _, _, no in part])
-            for _, hit, no in part:
-                read = decoder.decode(bodies[no][1])
-                told = read.measures if measures else {}
-                yield hit.run, Point(id=hit.address, measures=told, **{name: getattr(read, name) for name in _FIELDS})
+    def table(self, name: TableName) -> pa.Table:
+        if name == "measures":
+            return self.store.measured(self.channel)
+        return tabled.of_heads(self.store.heads(), self.channel, self._numbers())
 
     def request_files(self, most: int) -> Sequence[tuple[str, Path]]:
         p, c, f = t.current_points.c, t.run_channels.c, t.files.c
@@ -245,40 +264,47 @@ class StoreShelf:
                 url=row["url"],
                 format="" if row["origin"] == "ridgeline" else row["origin"],
             )
-            for row in self.store.runs(self.channel)
+            for row in self._keep_all(("runs of all",), self.store.runs)
+            if row["channel"] == self.channel
         )
 
-    def _index(self) -> dict[Subject, dict[tuple[str, str, str], list[int]]]:
-        """Numbers of the latest points by subject, and inside it by model, workload and series as the store has them.
-        The view of latest points works over the whole store whenever it is asked: once for a version."""
-        p = t.latest_points.c
-        query = select(p.no, p.model, p.scenario, p.series).where(p.channel == self.channel)
-        groups: dict[tuple[str, str, str], list[int]] = {}
+    def _numbers(self) -> list[tuple[int, str]]:
+        """Number and id of every run of the store."""
         with self.store.database.reading() as connection:
-            for no, model, scenario, series in connection.execute(query):
-                groups.setdefault((model, scenario, series), []).append(no)
-        found: dict[Subject, dict[tuple[str, str, str], list[int]]] = {}
-        firsts = self._bodies([numbers[0] for numbers in groups.values()])
-        for key, numbers in groups.items():
-            id, body = firsts[numbers[0]]
-            found.setdefault(subject_of(slim(body, id, frozenset())), {})[key] = numbers
+            return [(no, id) for no, id in connection.execute(select(t.runs.c.no, t.runs.c.id))]
+
+    def _index(self) -> dict[Subject, list[tuple[Point, list[int]]]]:
+        """By subject and inside it by series: a point of the series without measures, and the numbers of its latest
+        points."""
+        heads = self.store.heads()
+        rows = heads.rows(self.channel, latest=True)
+        key = np.zeros(len(rows), dtype=np.int64)
+        for name in ("model", "full_model", "scenario", "series"):
+            words = heads.words(name)
+            key = np.unique(key * (len(words.words) + 1) + words.codes[rows] + 1, return_inverse=True)[1]
+        order = np.argsort(key, kind="stable")
+        groups = np.split(heads.no[rows[order]], np.flatnonzero(np.diff(key[order])) + 1) if len(rows) else []
+        firsts = self._bodies([int(numbers[0]) for numbers in groups])
+        found: dict[Subject, list[tuple[Point, list[int]]]] = {}
+        for numbers in groups:
+            id, body = firsts[int(numbers[0])]
+            point = slim(body, id, frozenset())
+            found.setdefault(subject_of(point), []).append((point, numbers.tolist()))
         return found
 
     def _charts(self) -> tuple[Chart, ...]:
         """From counts by series, and one point of each series for its words and its colour."""
         index = self._keep(("index",), self._index)
-        firsts = self._bodies([numbers[0] for groups in index.values() for numbers in groups.values()])
         made = []
         for subject, groups in index.items():
-            named = (firsts[numbers[0]] for numbers in groups.values())
-            points = [slim(body, id, frozenset()) for id, body in named]
-            count = sum(map(len, groups.values()))
+            points = [point for point, _ in groups]
+            count = sum(len(numbers) for _, numbers in groups)
             made.append(Chart(subject, said(points[0]), count, tuple(slots.colour_key(point) for point in points)))
         return tuple(sorted(made, key=lambda chart: (-chart.n, chart.subject)))
 
     def _latest(self, subject: Subject) -> tuple[Point, ...]:
-        groups = self._keep(("index",), self._index).get(subject, {})
-        bodies = self._bodies([no for numbers in groups.values() for no in numbers])
+        groups = self._keep(("index",), self._index).get(subject, [])
+        bodies = self._bodies([no for _, numbers in groups for no in numbers])
         wanted = axes.drawable()
         points = [slim(body, id, wanted) for id, body in bodies.values()]
         return tuple(sorted(points, key=lambda point: (point.line, point.concurrency, point.id)))
@@ -300,25 +326,23 @@ class StoreShelf:
             for one in self.store.evaluations()
         ]
 
-    def _texts(self) -> tuple[tuple[str, Hit, int], ...]:
-        """What search looks in, what it finds, and the number of that: read once for a version, newest run first."""
-        p, c = t.current_points.c, t.run_channels.c
-        query = (
-            select(p.run, p.no, p.id, p.name, p.series, p.validity, p.model)
-            .join_from(t.current_points, t.run_channels, c.run == p.run)
-            .where(c.channel == self.channel)
-            .order_by(p.no)
-        )
-        with self.store.database.reading() as connection:
-            number = dict(map(tuple, connection.execute(select(t.runs.c.no, t.runs.c.id))))
-            rows = connection.execute(query).all()
-        runs = {id: (at, run.name) for at, (id, run) in enumerate(self._by_id().items())}
-        found: list[list[tuple[str, Hit, int]]] = [[] for _ in runs]
-        for of, no, id, name, series, validity, model in rows:
-            run = number[of]
-            at, run_name = runs[run]
-            found[at].append((search_text(run_name, name, series, validity, model), Hit(run, id), no))
-        return tuple(one for listed in found for one in listed)
+    def _texts(self) -> tuple[Ints, pa.Array, pa.Array]:
+        """Of every point, newest run first: the place of its run in `runs`, its address, and what search looks in (what
+        `search_text` makes of one)."""
+        heads = self.store.heads()
+        rows = heads.rows(self.channel, latest=False)
+        places = {id: at for at, id in enumerate(self._by_id())}
+        place = np.zeros(int(heads.run.max(initial=0)) + 1, dtype=np.int64)
+        for number, id in self._numbers():
+            place[number : number + 1] = places.get(id, 0)  # a run without points has no row
+        of = place[heads.run[rows]]
+        order = np.argsort(of, kind="stable")
+        of, head = of[order], heads.table.take(rows[order])
+        names = pa.array([run.name for run in self.runs()], pa.string()).take(pa.array(of))
+        model = pc.fill_null(head["model"].cast(pa.string()), "")
+        columns = (head["name"], head["series"].cast(pa.string()), head["validity"].cast(pa.string()), names, model)
+        texts = pc.utf8_lower(pc.binary_join_element_wise(*columns, " "))
+        return of, head["id"], texts
 
     def _bodies(self, numbers: Sequence[int]) -> dict[int, tuple[str, str]]:
         """Id and stored body of points by number."""
@@ -343,16 +367,8 @@ class StoreShelf:
         return frozenset(self._by_id())
 
     def _keep(self, key: tuple[str, ...], make: Callable[[], _T]) -> _T:
-        """The answer for this version, made once; the least used ones are forgotten."""
-        full = (str(self.store.dataset_version()), *key)
-        with self._lock:
-            if full in self._kept:
-                self._kept.move_to_end(full)
-                found: _T = self._kept[full]
-                return found
-        made = make()
-        with self._lock:
-            self._kept[full] = made
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-        return made
+        return self._kept.get((self.channel, *key), make)
+
+    def _keep_all(self, key: tuple[str, ...], make: Callable[[], _T]) -> _T:
+        """What is the same for every channel."""
+        return self._kept.get(key, make)

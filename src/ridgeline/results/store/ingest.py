@@ -1,7 +1,7 @@
 """From imported values to rows: new ones are added, equal ones are not, changed ones become a further revision.
 
 In: a transaction, an `Imported` with the number of its import, and where its files lie. Out: counts of what was added.
-Nothing that is there is changed; `current_points` and `latest_points` say what counts.
+Nothing that is there is changed; the view `current_points` and the heads of points say what counts.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from sqlalchemy import Connection, Table, func, insert, select
 
 from ridgeline import __version__
 from ridgeline.core.cell import canonical, digest
-from ridgeline.core.point import Point
+from ridgeline.core.point import Measure, Point
 from ridgeline.results.importers.api import Imported, ImportedPoint, ImportedRun
 from ridgeline.results.store import blocks
 from ridgeline.results.store import tables as t
 from ridgeline.results.store.filing import Filed
 
-_TABLES = (t.points, t.measure_names, t.measure_blocks, t.provenance, t.proofs, t.files)
+_TABLES = (t.points, t.point_blocks, t.measure_names, t.measure_blocks, t.provenance, t.proofs, t.files)
 
 
 class Counts(NamedTuple):
@@ -110,10 +110,10 @@ def _points(
     again: bool,
 ) -> Counts:
     known, run_id, at = _known(connection, number), run.id, now()
-    names = {name: no for no, name in connection.execute(select(t.measure_names.c.no, t.measure_names.c.name))}
+    names = {name: (no, unit) for no, name, unit in connection.execute(select(t.measure_names))}
     no = next_no(connection, t.points) - 1
     rows: dict[Table, list[dict[str, Any]]] = {table: [] for table in _TABLES}
-    values: dict[int, list[tuple[int, float]]] = {}
+    waiting = _Waiting(names, [], {})
     fresh = revised = unchanged = 0
     for item in run.points:
         id = catalogued_id(run_id, item.point)
@@ -127,15 +127,15 @@ def _points(
         fresh, revised = (fresh + 1, revised) if before is None else (fresh, revised + 1)
         no += 1
         row = {"no": no, "run": number, "import_no": import_no, "id": id, "revision": revision, "derived_at": at}
-        rows[t.points].append({**row, "digest": mark, "body": body, **_row(item)})
+        row |= _row(item)
+        rows[t.points].append({**row, "digest": mark, "body": body})
+        waiting.heads.append({**row, **head(item.point)})
         known[id] = _Known(revision, mark, body, import_no)
         for name, measure in item.point.measures.items():
-            if measure.value is None:
-                continue
             if name not in names:
-                names[name] = len(names) + 1
-                rows[t.measure_names].append({"no": names[name], "name": name, "unit": measure.unit})
-            values.setdefault(names[name], []).append((no, measure.value))
+                names[name] = (len(names) + 1, measure.unit)
+                rows[t.measure_names].append({"no": len(names), "name": name, "unit": measure.unit})
+            waiting.measures.setdefault(names[name][0], []).append((no, measure))
         rows[t.provenance] += _provenance(item, no)
         rows[t.proofs] += [{"point": no, "kind": kind, "body": _json(body)} for kind, body in item.documents.items()]
         rows[t.files] += [
@@ -143,21 +143,32 @@ def _points(
             for kind, file in filed.get((run_id, item.point.id), {}).items()
         ]
         if len(rows[t.points]) >= blocks.AT_ONCE:  # the rows of all points of a large import would take a gigabyte
-            _write(connection, rows, values)
-    _write(connection, rows, values)
+            _write(connection, rows, waiting)
+    _write(connection, rows, waiting)
     return Counts(points=fresh, revised=revised, unchanged=unchanged)
 
 
-def _write(
-    connection: Connection, rows: Mapping[Table, list[dict[str, Any]]], values: dict[int, list[tuple[int, float]]]
-) -> None:
+class _Waiting(NamedTuple):
+    """What goes into blocks. `names`: number and usual unit of every measure."""
+
+    names: Mapping[str, tuple[int, str]]
+    heads: list[dict[str, Any]]
+    measures: dict[int, list[tuple[int, Measure]]]
+
+
+def _write(connection: Connection, rows: Mapping[Table, list[dict[str, Any]]], waiting: _Waiting) -> None:
     """Rows into their tables, in the order in which these refer to each other; nothing waits any more then."""
-    rows[t.measure_blocks].extend(blocks.rows(values))
-    values.clear()
-    for table, waiting in rows.items():
-        if waiting:
-            connection.execute(insert(table), waiting)
-            waiting.clear()
+    if waiting.heads:
+        from ridgeline.results.store import heads  # loads Arrow
+
+        rows[t.point_blocks].append(heads.block(waiting.heads))
+    rows[t.measure_blocks].extend(blocks.rows(waiting.measures, dict(waiting.names.values())))
+    waiting.heads.clear()
+    waiting.measures.clear()
+    for table, made in rows.items():
+        if made:
+            connection.execute(insert(table), made)
+            made.clear()
 
 
 class _Known(NamedTuple):
@@ -205,6 +216,13 @@ def _row(item: ImportedPoint) -> dict[str, Any]:
         **{name: facts.get(name) for name in ("hardware", "framework", "precision")},
         **_some(point, wanted),
     }  # fmt: skip
+
+
+def head(point: Point) -> dict[str, Any]:
+    """What the head of a point holds besides the columns of its row."""
+    facts = {"full_model": point.facts.get("model"), "arm": point.facts.get("arm")}
+    plain = {name: None if value is None else str(value) for name, value in facts.items()}
+    return {**plain, "reasons": "; ".join(point.reasons)}
 
 
 def _provenance(item: ImportedPoint, no: int) -> Iterable[dict[str, Any]]:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, case, func, select, update
 
 from ridgeline.core.errors import InputError, Problem
@@ -24,6 +23,9 @@ from ridgeline.results.store import blocks
 from ridgeline.results.store import tables as t
 from ridgeline.results.store.ingest import point_of_body
 from ridgeline.results.sweepline import Floats, Ints
+
+if TYPE_CHECKING:
+    from ridgeline.results.store.heads import Heads
 
 FILTERS = ("model", "scenario", "hardware", "framework", "precision", "source", "line", "series")
 _EXPLAINED = 500  # excluded points whose stored reason is looked up; more get the general one
@@ -54,40 +56,38 @@ def runs(connection: Connection, channel: str | None) -> list[dict[str, Any]]:
     r, c, p = t.runs.c, t.run_channels.c, t.current_points.c
     published = select(t.receipts.c.run, func.max(t.receipts.c.at).label("at"))
     published_at = published.where(t.receipts.c.channel == "published").group_by(t.receipts.c.run).subquery()
-    counted = (
-        select(
-            p.run,
-            func.count().label("points"),
-            func.sum(case((p.validity == "valid", 1), else_=0)).label("valid"),
-            func.min(p.measured_at).label("measured_at"),
-        )
-        .group_by(p.run)
-        .subquery()
-    )
     failed = select(t.failures.c.run, func.count().label("failures")).group_by(t.failures.c.run).subquery()
     query = (
         select(
-            r.id, r.origin, r.name, r.url, counted.c.measured_at, r.started_at, published_at.c.at.label("published_at"),
-            r.first_imported_at, c.channel, counted.c.points, counted.c.valid, failed.c.failures, r.no,
+            r.id, r.origin, r.name, r.url, r.started_at, published_at.c.at.label("published_at"),
+            r.first_imported_at, c.channel, failed.c.failures, r.no,
         )
         .select_from(t.runs)
         .outerjoin(t.run_channels, c.run == r.no)
-        .outerjoin(counted, counted.c.run == r.no)
         .outerjoin(failed, failed.c.run == r.no)
         .outerjoin(published_at, published_at.c.run == r.no)
         .order_by(func.coalesce(r.started_at, "").desc(), r.no.desc())
     )  # fmt: skip
     if channel is not None:
         query = query.where(c.channel == channel)
-    sources: dict[int, set[str]] = {}
-    for run, source in connection.execute(select(p.run, p.source).distinct()):
-        sources.setdefault(run, set()).add(source)
+    valid = func.sum(case((p.validity == "valid", 1), else_=0))
+    counted = select(p.run, p.source, func.count(), valid, func.min(p.measured_at)).group_by(p.run, p.source)
+    counts: dict[int, list[tuple[str, int, int, str | None]]] = {}
+    for run, *told in connection.execute(counted.order_by(p.source)):  # one pass over all points, not one a question
+        counts.setdefault(run, []).append((told[0], told[1], told[2], told[3]))
     found = []
     for row in connection.execute(query).mappings():
         plain = dict(row)
-        number = plain.pop("no")
-        plain |= {name: int(plain[name] or 0) for name in ("points", "valid", "failures")}
-        found.append(plain | {"channel": plain["channel"] or "withdrawn", "sources": sorted(sources.get(number, ()))})
+        mine = counts.get(plain.pop("no"), [])
+        plain |= {
+            "channel": plain["channel"] or "withdrawn",
+            "failures": int(plain["failures"] or 0),
+            "points": sum(count for _, count, _, _ in mine),
+            "valid": sum(int(valid) for _, _, valid, _ in mine),
+            "measured_at": min((at for *_, at in mine if at is not None), default=None),
+            "sources": [source for source, *_ in mine],
+        }
+        found.append(plain)
     return found
 
 
@@ -107,31 +107,29 @@ def run_id(connection: Connection, prefix: str) -> str:
 
 
 def points(
-    connection: Connection, *, run: str | None, channel: str | None, facts: Mapping[str, str]
+    connection: Connection, heads: Heads, *, run: str | None, channel: str | None, facts: Mapping[str, str]
 ) -> tuple[Point, ...]:
     """Points with their repeat in the provenance, by line, concurrency, repeat and id."""
     refuse_unknown(facts)
     if run is not None:
-        table = t.current_points
-        number = select(t.runs.c.no).where(t.runs.c.id == run_id(connection, run)).scalar_subquery()
-        query = select(table.c.id, table.c.body, table.c.repeat).where(table.c.run == number)
+        number = connection.execute(select(t.runs.c.no).where(t.runs.c.id == run_id(connection, run))).scalar_one()
+        rows = np.flatnonzero(heads.current & (heads.run == number))
     else:
-        table = t.latest_points
-        query = select(table.c.id, table.c.body, table.c.repeat)
-        query = query.where(table.c.channel == channel) if channel is not None else query
+        rows = heads.rows(channel, latest=True)
     for name, value in facts.items():
-        query = query.where(table.c[name] == value)
-    query = query.order_by(table.c.line, table.c.concurrency, table.c.repeat, table.c.id)
-    found = []
-    for id, body, repeat in connection.execute(query):
-        point = point_of_body(body, id)
-        found.append(_with_repeat(point, repeat))
-    return tuple(found)
+        words = heads.words(name).take(rows)
+        rows = rows[words.codes == words.code(value)]
+    p, numbers = t.points.c, heads.no[rows].tolist()
+    found: list[Any] = []
+    for at in range(0, len(numbers), _BATCH):
+        query = select(p.line, p.concurrency, p.repeat, p.id, p.body).where(p.no.in_(numbers[at : at + _BATCH]))
+        found += connection.execute(query).all()
+    return tuple(
+        _with_repeat(point_of_body(row.body, row.id), row.repeat) for row in sorted(found, key=lambda r: r[:4])
+    )
 
 
 def _with_repeat(point: Point, repeat: int) -> Point:
-    from dataclasses import replace
-
     return replace(point, provenance={**point.provenance, "repeat": repeat})
 
 
@@ -147,48 +145,26 @@ class Selection(NamedTuple):
     codes: Ints
 
 
-@dataclass
 class Columns:
     """Latest points as columns, in the order of their numbers; measures are read when first asked for."""
 
-    version: int
-    no: Ints
-    ids: list[str]
-    names: list[str]
-    series: list[str]
-    texts: dict[str, NDArray[np.object_]]
-    agentic: NDArray[np.bool_]
-    measures: dict[str, Floats] = field(default_factory=dict)
-    # A filter's points are asked for again and again with other axes.
-    chosen: dict[tuple[tuple[str, str | None], ...], Selection] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, connection: Connection, version: int) -> Columns:
-        """Read all latest points of all channels."""
-        p = t.latest_points.c
-        wanted = (p.no, p.id, p.name, p.series, p.source, p.validity, p.channel, p.model, p.scenario, p.hardware,
-                  p.framework, p.precision, p.line)  # fmt: skip
-        rows = _raw(connection, select(*wanted).order_by(p.no))
-        columns: list[tuple[Any, ...]] = list(zip(*rows, strict=True)) if rows else [() for _ in wanted]
-        named = dict(zip([column.name for column in wanted], columns, strict=True))
-        texts = {
-            name: np.array(named[name], dtype=object)
-            for name in ("source", "validity", "channel", "model", "scenario", "hardware", "framework", "precision",
-                         "line", "series")
-        }  # fmt: skip
-        return cls(
-            version=version,
-            no=np.array(named["no"], dtype=np.int64),
-            ids=list(named["id"]),
-            names=list(named["name"]),
-            series=list(named["series"]),
-            texts=texts,
-            agentic=np.array([scenario == "agentic" for scenario in named["scenario"]], dtype=bool),
-        )
+    def __init__(self, heads: Heads) -> None:
+        rows = heads.rows(None, latest=True)
+        table = heads.table.take(rows)
+        self.no = heads.no[rows]
+        self.ids: list[str] = table["id"].to_pylist()
+        self.names: list[str] = table["name"].to_pylist()
+        self.words = {name: heads.words(name).take(rows) for name in (*FILTERS, "validity")}
+        self.words["channel"] = heads.channel.take(rows)
+        scenario = self.words["scenario"]
+        self.agentic = scenario.codes == scenario.code("agentic")
+        self._measures: dict[str, Floats] = {}
+        # A filter's points are asked for again and again with other axes.
+        self._chosen: dict[tuple[tuple[str, str | None], ...], Selection] = {}
 
     def measure(self, connection: Connection, name: str) -> Floats:
         """Values of a measure for every row, NaN where a point has none."""
-        if name not in self.measures:
+        if name not in self._measures:
             found = np.full(len(self.no), np.nan)
             at, values = blocks.read(connection, name)
             if np.array_equal(at, self.no):  # a store without revisions, and a measure that every point has
@@ -197,45 +173,34 @@ class Columns:
                 place = np.minimum(np.searchsorted(at, self.no), len(at) - 1)
                 known = at[place] == self.no
                 found[known] = values[place[known]]
-            self.measures[name] = found
-        return self.measures[name]
+            self._measures[name] = found
+        return self._measures[name]
 
     def select(self, filters: Mapping[str, str | None], source: Source | None) -> Selection:
         """Points that match every filter that is not None, and what a plane needs of them; kept for the next axes."""
         key = (*sorted(filters.items()), ("only", source))
-        if key not in self.chosen:
+        if key not in self._chosen:
             keep = np.ones(len(self.no), dtype=bool)
             for name, value in filters.items():
                 if value is not None:
-                    keep &= self.texts[name] == value
-            fine = np.isin(self.texts["validity"].astype(str), [str(Validity.VALID), str(Validity.UNPROVEN)])
+                    keep &= self.words[name].codes == self.words[name].code(value)
+            validity, sources = self.words["validity"], self.words["source"]
+            fine = np.isin(validity.codes, [validity.code(str(one)) for one in (Validity.VALID, Validity.UNPROVEN)])
             if source is not None:
-                fine &= self.texts["source"] == str(source)
+                fine &= sources.codes == sources.code(str(source))
             take = np.flatnonzero(keep & fine)
-            found, codes = np.unique(self.texts["series"][take].astype(str), return_inverse=True)
-            sources = self.texts["source"][take].tolist()
-            named = {kind: Source(kind) for kind in sorted(set(sources))}
-            self.chosen[key] = Selection(
+            series, kinds = self.words["series"].take(take).dense(), sources.take(take).dense()
+            named = [Source(kind) for kind in kinds.words]
+            self._chosen[key] = Selection(
                 take=take,
                 left_out=np.flatnonzero(keep & ~fine),
                 ids=[self.ids[i] for i in take.tolist()],
-                sources=[named[kind] for kind in sources],
-                kinds=list(named),
-                keys=found.tolist(),
-                codes=codes.astype(np.int64),
+                sources=[named[code] for code in kinds.codes.tolist()],
+                kinds=kinds.words,
+                keys=series.words,
+                codes=series.codes,
             )
-        return self.chosen[key]
-
-
-def _raw(connection: Connection, query: Select[Any]) -> list[tuple[Any, ...]]:
-    """Rows as the driver gives them: of a hundred thousand, wrapping each would take most of the time."""
-    compiled = query.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
-    cursor = connection.connection.cursor()
-    try:
-        cursor.execute(str(compiled))
-        return cursor.fetchall()  # type: ignore[return-value]
-    finally:
-        cursor.close()
+        return self._chosen[key]
 
 
 def frontier(
@@ -304,8 +269,8 @@ def _excluded(
     wanted = [axis for axis in (x, y, north) if axis is not None]
     exclusions = []
     for i in listed:
-        validity = columns.texts["validity"][i]
-        if source is not None and columns.texts["source"][i] != str(source):
+        validity = str(columns.words["validity"].at(i))
+        if source is not None and columns.words["source"].at(i) != str(source):
             exclusions.append(Exclusion(columns.ids[i], columns.names[i], "other-source", f"not {source}"))
         elif validity not in (str(Validity.VALID), str(Validity.UNPROVEN)):
             exclusions.append(Exclusion(columns.ids[i], columns.names[i], validity, "its reasons are with the point"))

@@ -31,6 +31,8 @@ from ridgeline.results.store.location import Location, locate
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ridgeline.results.store.heads import Heads
+
 
 @dataclass(frozen=True, slots=True)
 class Added:
@@ -60,7 +62,8 @@ class Store:
         self.location = location
         self.database = Database(location)
         self.files = Files(location.data)
-        self._columns: query.Columns | None = None
+        self._heads: Heads | None = None
+        self._columns: tuple[Heads, query.Columns] | None = None
 
     @classmethod
     def open(cls, target: str | Path, data: Path | None = None) -> Store:
@@ -227,7 +230,7 @@ class Store:
         """Points as they stand, by line, concurrency and repeat: of one run (all repeats), or the latest of every line
         in a channel (any, when None). `facts`: model, scenario, hardware, framework, precision, source, line."""
         with self.database.reading() as connection:
-            return query.points(connection, run=run, channel=channel, facts=facts)
+            return query.points(connection, self._read_heads(connection), run=run, channel=channel, facts=facts)
 
     def frontier(
         self,
@@ -243,13 +246,35 @@ class Store:
     ) -> Frontier:
         """The frontier of the latest points, by the rules of `results.frontier`."""
         with self.database.reading() as connection:
-            now = query.version(connection)
-            if self._columns is None or self._columns.version != now:
-                self._columns = query.Columns.read(connection, now)
+            heads, kept = self._read_heads(connection), self._columns
+            if kept is None or kept[0] is not heads:
+                kept = self._columns = heads, query.Columns(heads)
             return query.frontier(
-                connection, self._columns, x, y, channel=channel, source=source, mix_sources=mix_sources,
+                connection, kept[1], x, y, channel=channel, source=source, mix_sources=mix_sources,
                 north_star=north_star, epsilon=epsilon, facts=facts,
             )  # fmt: skip
+
+    def heads(self) -> Heads:
+        """Every point without its values, as columns; kept for the dataset version."""
+        with self.database.reading() as connection:
+            return self._read_heads(connection)
+
+    def measured(self, channel: str) -> pa.Table:
+        """Every measure of the points of a channel that count: point, measure, value, unit, n, reason."""
+        from ridgeline.results.store import blocks
+
+        with self.database.reading() as connection:
+            heads = self._read_heads(connection)
+            rows = heads.rows(channel, latest=False)
+            return blocks.table(connection, heads.no[rows], heads.table["id"].take(rows).combine_chunks())
+
+    def _read_heads(self, connection: Connection) -> Heads:
+        from ridgeline.results.store.heads import Heads
+
+        now, kept = query.version(connection), self._heads
+        if kept is None or kept.version != now:
+            kept = self._heads = Heads.read(connection, now)
+        return kept
 
     def requests(self, sql: str, *, run: str | None = None) -> pa.Table:
         """An SQL question over `records` and `samples` (all stored requests and server series, with columns `run` and

@@ -45,22 +45,21 @@ runs = _table(
 )
 
 
-def _points(name: str, *more: Column[str]) -> Table:
+def _points(name: str) -> Table:
     texts = (
         "id", "run_key", "cell_fingerprint", "name", "line", "series", "source", "validity", "model", "scenario",
         "hardware", "framework", "precision", "measured_at", "derived_by", "derived_at", "digest", "body",
     )  # fmt: skip
     numbers = ("no", "run", "repeat", "attempt", "revision", "concurrency", "gpus")
     columns = [Column(column, String) for column in texts] + [Column(column, Integer) for column in numbers]
-    return Table(name, METADATA, *columns, Column("import", BigInteger, key="import_no"), *more)
+    return Table(name, METADATA, *columns, Column("import", BigInteger, key="import_no"))
 
 
 points = _points("points")
 current_points = _points("current_points")
-latest_points = _points("latest_points", Column("channel", String))
-latest_lines = _table("latest_lines", channel=str, line=str, source=str, run=int)
 measure_names = _table("measure_names", no=int, name=str, unit=str)
-measure_blocks = _table("measure_blocks", measure=int, first=int, numbers=bytes, packed=bytes)
+measure_blocks = _table("measure_blocks", measure=int, first=int, numbers=bytes, packed=bytes, counts=bytes, said=str)
+point_blocks = _table("point_blocks", first=int, packed=bytes)
 failures = _table(
     "failures", run=int, run_key=str, attempt=int, name=str, line=str, concurrency=int, layer=str, body=str
 )
