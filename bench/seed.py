@@ -19,7 +19,7 @@ from ridgeline.core.topology import Topology
 from ridgeline.core.units import nanoseconds
 from ridgeline.engine.options import options_from
 from ridgeline.simulate.costparams import ANY_MODEL, parameters_for
-from ridgeline.simulate.evaluate import agent_sessions
+from ridgeline.simulate.agentic import agent_sessions
 from ridgeline.simulate.virtual import simulate
 from ridgeline.trace.pacing import AgentPacer, PacingSettings
 from ridgeline.trace.prompts import make_prompts
@@ -45,7 +45,7 @@ def run(**more: Any) -> dict[str, float]:
         "deepseek-v4-pro", "mi355x", Topology(8, ep=8, dp_attn=True), "fp4", kv_cache_dtype="fp8",
         gpu_memory_utilization=0.86, max_num_seqs=448, max_num_batched_tokens=8192, num_speculative_tokens=3, **more,
     )  # fmt: skip
-    sessions = agent_sessions(None, options.max_model_len)
+    sessions = agent_sessions(True)
     pacing = PacingSettings(
         concurrency=LANES, benchmark_id="seed", seed=42, duration_ns=nanoseconds(WINDOW_S), warmup_requests_per_lane=1
     )

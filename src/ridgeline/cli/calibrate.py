@@ -32,7 +32,7 @@ def calibrate(
     evaluate: Annotated[bool, typer.Option("--evaluate", help="print the error table, fit nothing")] = False,
     parameters: Annotated[Path | None, typer.Option(help="with --evaluate: a parameter file instead of ours")] = None,
     uncalibrated: Annotated[bool, typer.Option(help="with --evaluate: fitted parameters deleted")] = False,
-    window: Annotated[int, typer.Option(help="with --evaluate: simulated seconds of agentic points")] = 1200,
+    window: Annotated[int, typer.Option(help="with --evaluate: simulated seconds of agentic points")] = 3600,
 ) -> int:
     """Fit at most eight parameters a GPU and engine and two a model; or evaluate. Exit 1 when points are refused."""
     if evaluate:

@@ -10,7 +10,7 @@ import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -53,12 +53,17 @@ class CostParameters:
     attach_s: float  # host work per block newly attached to a request
     wake_s: float  # from an idle engine to its first kernel
     frontend_s: float  # the server's work before a request reaches the engine
-    frontend_token_s: float  # the same per prompt token
+    frontend_token_s: float  # the same per prompt token, where bodies hold token ids
+    text_token_s: float  # what a prompt token takes more where bodies hold text
     reply_s: float  # from the end of a step to its bytes leaving the server
     # "model precision" -> (device time, kernels), factors
     models: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     spread: float | None = None  # standard deviation of log(predicted / measured) on topologies left out of the fit
     provenance: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    def for_text(self) -> CostParameters:
+        """The parameters of a server whose requests hold text, to be tokenised."""
+        return replace(self, frontend_token_s=self.frontend_token_s + self.text_token_s)
 
     def factors(self, model: str, precision: str) -> tuple[float, float]:
         """Of a checkpoint; of the same model in other precisions; of the others in the middle; 1."""

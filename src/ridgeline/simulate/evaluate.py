@@ -1,13 +1,12 @@
 """Predictions beside measurements, for any file of points that `points` reads.
 
 Fixed-sequence points come from the steady state, agentic ones from a replay of synthetic agent sessions in virtual time
-(their trace is not known, so only order and knee should be read off them), single steps from the price of a step.
+(agentic.py), single steps from the price of a step. An error is a share of what was measured; that of a cache hit, which
+is a share itself, is the plain difference.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
 import math
 import statistics
 from collections import defaultdict
@@ -15,22 +14,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from ridgeline.core.errors import InputError
 from ridgeline.core.topology import Topology
-from ridgeline.core.units import nanoseconds
-from ridgeline.engine.memory import memory_of
-from ridgeline.engine.options import EngineOptions, options_from
+from ridgeline.engine.options import options_from
+from ridgeline.simulate.agentic import WINDOW_S, predicted
 from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.costparams import CostParameters, parameters_for
 from ridgeline.simulate.fit import covered, predict
-from ridgeline.simulate.points import MODELS, Measured, read_points, read_steps
+from ridgeline.simulate.points import Measured, read_points, read_steps
 from ridgeline.simulate.steady import decode_batch, prefill_batch
 from ridgeline.simulate.validate import BAND, tau
-from ridgeline.simulate.virtual import simulate
-from ridgeline.trace.session import Session
 
 MEASURES = ("tokens/s/GPU", "time per token", "first token", "cache hit", "step time")
 
@@ -66,7 +61,7 @@ class Line(NamedTuple):
 
 
 def evaluated(
-    paths: Iterable[Path], *, parameters: Path | None = None, uncalibrated: bool = False, window_s: int = 1200
+    paths: Iterable[Path], *, parameters: Path | None = None, uncalibrated: bool = False, window_s: int = WINDOW_S
 ) -> tuple[list[Row], list[str]]:
     """Rows of every file, and what was left out with the reason. Raises InputError for files that cannot be read."""
     rows: list[Row] = []
@@ -114,94 +109,17 @@ def _row(path: Path, point: Measured, measure: str, measured: float, predicted: 
     return Row(path.name, point, measure, measured, predicted, low, high)
 
 
-def agentic_options(point: Measured) -> EngineOptions:
-    """How the engine of an agentic point was probably started: room for twice the lanes, SGLang's order and budget.
-
-    Raises InputError: unknown model, or a layout in words only.
-    """
-    if point.topology is None:
-        raise InputError("a layout given in words only is not modelled")
-    sglang = "sglang" in point.engine
-    topology = point.topology
-    if topology.dp_attn and topology.ep == 1:
-        topology = replace(topology, ep=topology.tp)
-    return options_from(
-        MODELS.get(point.model, point.model),
-        point.hardware,
-        topology,
-        point.precision,
-        engine=point.engine,
-        kv_cache_dtype="fp8",
-        num_speculative_tokens=point.drafts,
-        acceptance_length=point.accepted,
-        max_num_seqs=max(8, 2 * point.conc),
-        max_num_batched_tokens=8192,
-        prefill_first=sglang,
-        scheduler_reserve_full_isl=not sglang,
-        gpu_memory_utilization=0.85 if sglang else 0.9,
-    )
-
-
 def _agentic(path: Path, point: Measured, extra: Path | None, uncalibrated: bool, window_s: int) -> list[Row]:
-    from ridgeline.trace.pacing import AgentPacer, PacingSettings
-    from ridgeline.trace.prompts import make_prompts
-
-    options = agentic_options(point)
-    if point.offload:
-        free = options.gpu.host_bandwidth and 1.5e12 / options.topology.gpus  # 1.5 TB of host memory a node of eight
-        plan = memory_of(options).plan
-        row = plan.needed(1 << 16, 0) / (1 << 16)
-        options = replace(options, host_kv_tokens=int(free * options.topology.attention_tp / row))
-    sessions = agent_sessions(None if point.model in _LONG else 256_000, options.max_model_len)
-    pacing = PacingSettings(
-        concurrency=point.conc, benchmark_id="evaluate", seed=42, duration_ns=nanoseconds(window_s),
-    )  # fmt: skip
-    parameters = _parameters(point.hardware, point.engine, extra, uncalibrated)
-    replay = simulate(
-        AgentPacer(sessions, pacing), make_prompts(sessions, "bytes", model="m", seed=42), options,
-        parameters=parameters, sample_s=60.0,
-    )  # fmt: skip
-    start, end = replay.phases.profiling_start_ns or 0, replay.phases.profiling_end_ns
-    done = [
-        r for r in replay.records
-        if r.phase == "profiling" and r.prompt_tokens and r.end_ns and start <= r.end_ns <= (end or r.end_ns)
-    ]  # fmt: skip
-    if not done:
+    found = predicted(point, _parameters(point.hardware, point.engine, extra, uncalibrated), window_s)
+    if found is None:
         return []
-    prompt = sum(r.prompt_tokens or 0 for r in done)
-    total = prompt + sum(r.completion_tokens or 0 for r in done)
-    tpots = [
-        ((r.last_token_ns or 0) - (r.first_token_ns or 0)) / 1e9 / (r.completion_tokens - 1)
-        for r in done
-        if r.completion_tokens and r.completion_tokens > 1
-    ]
-    firsts = [((r.first_token_ns or 0) - (r.sent_ns or 0)) / 1e9 for r in done]
     values = (
-        (MEASURES[0], point.tput, total / window_s / options.topology.gpus),
-        (MEASURES[1], point.tpot_s, statistics.fmean(tpots) if tpots else None),
-        (MEASURES[2], point.ttft_s, statistics.median(firsts)),
-        (MEASURES[3], point.hit, sum(r.cached_tokens or 0 for r in done) / prompt),
+        (MEASURES[0], point.tput, found.tput_per_gpu),
+        (MEASURES[1], point.tpot_s, found.itl_s),
+        (MEASURES[2], point.ttft_s, found.ttft_median_s if point.ttft_median else found.ttft_mean_s),
+        (MEASURES[3], point.hit, found.hit),
     )
-    return [_row(path, point, name, a, b, None) for name, a, b in values if a and b is not None]
-
-
-# Models that the public harness loads with the whole set of sessions; the others get those cut to 256k.
-_LONG = ("dsv4", "glm5.2", "minimaxm3", "kimik3")
-
-
-@lru_cache(maxsize=4)
-def agent_sessions(longest: int | None, model_len: int) -> tuple[Session, ...]:
-    """393 synthetic agent sessions: statistics of the public set, not its content. Sessions that outgrow the model are
-    left out, as the harness does."""
-    from ridgeline.trace import load
-    from ridgeline.trace.synth import synthesise
-
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "sessions.jsonl.gz"
-        with gzip.open(path, "wt", encoding="utf-8", compresslevel=1) as file:
-            for session in synthesise(393, max_context=longest):
-                file.write(json.dumps(session) + "\n")
-        return load(path, max_context=model_len).sessions
+    return [_row(path, point, name, a, b, None) for name, a, b in values if a is not None and b is not None]
 
 
 _UNIFORM = 1e6
@@ -253,10 +171,14 @@ def table(rows: Sequence[Row]) -> list[Line]:
     return [_line(name, own) for name, own in sorted(groups.items())] + ([_line("all", list(rows))] if rows else [])
 
 
+def _error(row: Row) -> float:
+    return row.predicted - row.measured if row.measure == MEASURES[3] else row.predicted / row.measured - 1
+
+
 def _line(name: str, rows: Sequence[Row]) -> Line:
     found = []
     for measure in MEASURES:
-        shares = [row.predicted / row.measured - 1 for row in rows if row.measure == measure]
+        shares = [_error(row) for row in rows if row.measure == measure]
         if shares:
             found.append((measure, statistics.fmean(map(abs, shares)), statistics.fmean(shares), len(shares)))
     order = [(row.predicted, row.measured) for row in rows if row.measure == MEASURES[0]] if name != "all" else []

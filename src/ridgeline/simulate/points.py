@@ -63,6 +63,8 @@ class Measured:
     tput: float | None = None
     tpot_s: float | None = None
     ttft_s: float | None = None
+    ttft_median: bool = False  # else the mean
+    date: str | None = None  # of the run, YYYY-MM-DD, where the table says it
     hit: float | None = None
 
     @property
@@ -199,8 +201,11 @@ def _agentic(number: int, row: Mapping[str, str]) -> Measured:
     drafts, accepted = _speculation(row.get("spec") or row.get("spec_method") or "none")
     tp = row.get("tp", "8")
     offload = (row.get("offload") or row.get("offload_mode") or "off") not in ("none", "off", "false", "a", "b", "")
-    tpot = _number(row.get("mean_tpot_s")) or _scaled(row.get("mean_tpot_ms"), 1e-3)
+    # Where a table has both, time between tokens is of the whole response; the other ends with the last content event.
+    tpot = _number(row.get("mean_itl_s")) or _number(row.get("mean_tpot_s")) or _scaled(row.get("mean_tpot_ms"), 1e-3)
     seen = _number(row.get("mean_intvty"))
+    median = _number(row.get("p50_ttft_s"))
+    date = re.search(r"\d{4}-\d\d-\d\d", row.get("date") or row.get("run_or_date") or "")
     return Measured(
         row=number,
         hardware=row["hardware"],
@@ -215,9 +220,9 @@ def _agentic(number: int, row: Mapping[str, str]) -> Measured:
         offload=offload,
         tput=_number(row.get("total_tput_per_gpu")) or _number(row.get("tput_per_gpu")),
         tpot_s=tpot or (1 / seen if seen else None),
-        ttft_s=_number(row.get("p50_ttft_s"))
-        or _number(row.get("mean_ttft_s"))
-        or _scaled(row.get("mean_ttft_ms"), 1e-3),
+        ttft_s=median or _number(row.get("mean_ttft_s")) or _scaled(row.get("mean_ttft_ms"), 1e-3),
+        ttft_median=median is not None,
+        date=date[0] if date else None,
         hit=_number(row.get("gpu_kv_hit")),
     )
 

@@ -1,0 +1,150 @@
+"""An agentic point predicted: which engine it ran on, which sessions were replayed under which rules, what comes out.
+
+The replay of a public point is known but for its content: the canonical hour of the harness, ten warm-up requests a
+lane, the whole set or its 256k form by model. Its sessions are made up (`trace.agentx`), so a prediction is one of a
+like load, not of the same one.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+from ridgeline.core.errors import InputError
+from ridgeline.core.record import Outcome, Record, Replay
+from ridgeline.core.units import nanoseconds
+from ridgeline.engine.memory import memory_of
+from ridgeline.engine.options import EngineOptions, options_from
+from ridgeline.simulate.costparams import CostParameters
+from ridgeline.simulate.points import MODELS, Measured
+from ridgeline.simulate.virtual import simulate
+from ridgeline.trace.agentx import CUT, agentx_sessions
+from ridgeline.trace.pacing import AgentPacer, PacingSettings
+from ridgeline.trace.prompts import make_prompts
+from ridgeline.trace.session import Session
+
+WINDOW_S = 3600
+# Models that the public harness loads with the whole set of sessions; the others get those cut to 256k.
+WHOLE_SET = ("dsv4", "glm5.2", "minimaxm3", "kimik3")
+# The harness got its present pacing between 18 and 29 July 2026. Before, gaps between starts were cut to 10 s when a
+# trace was loaded, and there was no stage of ten requests a lane before the window.
+PACED_SINCE, START_GAP_CAP_S = "2026-07-24", 10.0
+NODE_HOST_BYTES = 1.5e12  # of host memory that eight GPUs' cache tiers share
+
+
+class Seen(NamedTuple):
+    """What a replay shows, in the harness's definitions. Seconds, shares; `itl_s` None: no answer of two tokens."""
+
+    tput_per_gpu: float
+    itl_s: float | None
+    ttft_mean_s: float
+    ttft_median_s: float
+    hit: float
+    prompt: float  # tokens, mean
+    answer: float
+    requests: int
+
+
+def agentic_options(point: Measured) -> EngineOptions:
+    """How the engine of an agentic point was probably started: room for twice the lanes, SGLang's order and budget.
+
+    A layout that cannot hold the weights is taken over as many stages as can. Raises InputError: unknown model, or a
+    layout in words only.
+    """
+    if point.topology is None:
+        raise InputError("a layout given in words only is not modelled")
+    sglang = "sglang" in point.engine
+    topology = point.topology
+    if topology.dp_attn and topology.ep == 1:
+        topology = replace(topology, ep=topology.tp)
+    options = options_from(
+        MODELS.get(point.model, point.model),
+        point.hardware,
+        topology,
+        point.precision,
+        engine=point.engine,
+        kv_cache_dtype="fp8",
+        num_speculative_tokens=point.drafts,
+        acceptance_length=point.accepted,
+        max_num_seqs=max(8, 2 * point.conc),
+        max_num_batched_tokens=8192,
+        prefill_first=sglang,
+        scheduler_reserve_full_isl=not sglang,
+        gpu_memory_utilization=0.85 if sglang else 0.9,
+    )
+    if point.offload:
+        row = memory_of(options).plan.needed(1 << 16, 0) / (1 << 16)
+        own = NODE_HOST_BYTES / 8 * topology.attention_tp
+        options = replace(options, host_kv_tokens=int(own / row))
+    return options
+
+
+def agentic_pacing(point: Measured, window_s: int = WINDOW_S) -> PacingSettings:
+    """How the harness of the point's date paces. Warm-up is waited for without end: a published point's did end."""
+    return PacingSettings(
+        concurrency=point.conc,
+        benchmark_id="evaluate",
+        seed=42,
+        duration_ns=nanoseconds(window_s),
+        warmup_requests_per_lane=0 if old_pacing(point) else 10,
+        warmup_grace_ns=None,
+    )
+
+
+def old_pacing(point: Measured) -> bool:
+    """Whether a point is older than the present pacing. Without a date it is not."""
+    return point.date is not None and point.date < PACED_SINCE
+
+
+@lru_cache(maxsize=3)
+def agent_sessions(whole: bool, old: bool = False) -> tuple[Session, ...]:
+    """The set that is replayed: whole or cut to 256k, with recorded gaps or those of the old pacing."""
+    return agentx_sessions(longest=None if whole else CUT, start_gap_cap_s=START_GAP_CAP_S if old else None)
+
+
+def predicted(point: Measured, parameters: CostParameters, window_s: int = WINDOW_S) -> Seen | None:
+    """What the model says of an agentic point; None when no request ends. Raises InputError for what is not covered."""
+    options = agentic_options(point)
+    sessions = agent_sessions(point.model in WHOLE_SET, old_pacing(point))
+    replay = simulate(
+        AgentPacer(sessions, agentic_pacing(point, window_s)),
+        make_prompts(sessions, "bytes", model="m", seed=42),
+        options,
+        parameters=parameters.for_text(),
+        sample_s=60.0,
+    )
+    return seen(replay, options.topology.gpus)
+
+
+def seen(replay: Replay, gpus: int) -> Seen | None:
+    """A replay in the harness's definitions: requests of the profiling phase that succeeded, those that end in the
+    grace included, over the time from the first of them sent to the last one answered."""
+    done = [r for r in replay.records if r.phase == "profiling" and r.outcome is Outcome.OK and r.prompt_tokens]
+    if not done:
+        return None
+    seconds = (max(r.end_ns or 0 for r in done) - min(r.sent_ns or 0 for r in done)) / 1e9
+    prompt, answer = sum(r.prompt_tokens or 0 for r in done), sum(r.completion_tokens or 0 for r in done)
+    firsts = [((r.first_token_ns or 0) - (r.sent_ns or 0)) / 1e9 for r in done]
+    gaps = _gaps(done)
+    return Seen(
+        tput_per_gpu=(prompt + answer) / seconds / gpus,
+        itl_s=statistics.fmean(gaps) if gaps else None,
+        ttft_mean_s=statistics.fmean(firsts),
+        ttft_median_s=statistics.median(firsts),
+        hit=sum(r.cached_tokens or 0 for r in done) / prompt,
+        prompt=prompt / len(done),
+        answer=answer / len(done),
+        requests=len(done),
+    )
+
+
+def _gaps(done: Sequence[Record]) -> list[float]:
+    """Time per token after the first, of every request."""
+    return [
+        ((r.last_token_ns or 0) - (r.first_token_ns or 0)) / 1e9 / (r.completion_tokens - 1)
+        for r in done
+        if r.completion_tokens and r.completion_tokens > 1
+    ]
