@@ -283,6 +283,21 @@ def test_kv_use_weighs_pools_by_their_size(engine: str, pools: tuple[int | None,
     assert value(found, "kv_usage.mean") == pytest.approx(mean) and value(found, "kv_usage.peak") == 0.9
 
 
+def test_ranks_of_one_page_weigh_the_same_though_each_line_tells_the_sum() -> None:
+    def page(at: int) -> ServerSample:
+        values = {f'vllm:kv_cache_usage_perc{{engine="{rank}"}}': use for rank, use in enumerate((0.9, 0.1))}
+        lines = [f'vllm:cache_config_info{{block_size="10",engine="{rank}",num_gpu_blocks="400"}}' for rank in (0, 1)]
+        return ServerSample(at_ns=at * S, endpoint="http://e:1", values=values | dict.fromkeys(lines, 1.0))
+
+    def alone(at: int) -> ServerSample:
+        config = 'vllm:cache_config_info{block_size="10",engine="0",num_gpu_blocks="200"}'
+        values = {'vllm:kv_cache_usage_perc{engine="0"}': 0.2, config: 1.0}
+        return ServerSample(at_ns=at * S, endpoint="http://e:2", values=values)
+
+    found = measures([record(0)], samples=(page(30), alone(31)))
+    assert value(found, "kv_usage.mean") == pytest.approx((0.9 + 0.1 + 0.2) / 3), "all three hold 2,000 tokens"
+
+
 def test_server_histograms_give_values_or_say_where_they_end() -> None:
     def page(at: int, counts: tuple[float, float, float]) -> ServerSample:
         name = "vllm:time_to_first_token_seconds_bucket"

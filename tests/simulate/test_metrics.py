@@ -1,7 +1,10 @@
 from prometheus_client.parser import text_string_to_metric_families
 
+from ridgeline.core.record import ServerSample
 from ridgeline.core.topology import Topology
 from ridgeline.engine.options import options_from
+from ridgeline.results.metrics.pools import vllm_pools
+from ridgeline.results.metrics.scrapes import Scrapes
 from ridgeline.simulate.engine import Engine, engine_of
 from ridgeline.simulate.metrics import FAMILIES, Histogram, rows, series, snapshot
 from ridgeline.simulate.request import Request
@@ -43,6 +46,15 @@ def test_the_vocabulary_is_vllms() -> None:
     names = {name for _, name, _, _ in rows(found.ranks, found.metrics, "m")}
     assert names >= VLLM
     assert all(family in FAMILIES for family, _, _, _ in rows(found.ranks, found.metrics, "m"))
+
+
+def test_every_rank_s_line_tells_the_blocks_of_all_as_a_real_front_end_s_do() -> None:
+    found = engine()
+    sample = ServerSample(at_ns=0, endpoint="e", values=snapshot(found.ranks, found.metrics, "m"))
+    pools = [size for _, size in vllm_pools(Scrapes((sample,)))]
+    assert pools == [1600.0, 1600.0] and len(found.ranks) == 2
+    lines = [name for name in sample.values or () if "cache_config_info" in name]
+    assert all('num_gpu_blocks="200"' in name for name in lines), "two times 1,600 tokens in blocks of 16"
 
 
 def test_counters_per_rank() -> None:

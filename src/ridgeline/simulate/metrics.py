@@ -212,13 +212,14 @@ def rows(
         for rank, m in enumerate(metrics):
             for name, shown, value in m.histograms[family].series(f"vllm:{family}", labels[rank]):
                 yield family, name, shown, value
+    blocks = sum(scheduler.limits.blocks for scheduler in ranks)
     for rank, scheduler in enumerate(ranks):
         limits = scheduler.limits
         shown = {
             "block_size": str(limits.block_size),
             "enable_prefix_caching": str(limits.prefix_caching),
             "engine": str(rank),
-            "num_gpu_blocks": str(limits.blocks),
+            "num_gpu_blocks": str(blocks),  # as a real front end: of all its engines, in the line of each
         }
         yield "cache_config_info", "vllm:cache_config_info", shown, 1.0
 

@@ -116,6 +116,38 @@ def test_vllm_server_block() -> None:
     assert split["tokens"]["prompt_by_source"]["computed"] == 60
 
 
+def pool(*pages: list[str], gone: str | None = None) -> float | None:
+    """Pool tokens of an agentic row over pages of `cache_config_info` lines. `gone`: one of the first scrape only."""
+    samples = []
+    for number, lines in enumerate(pages):
+        values = {f"vllm:cache_config_info{{{labels}}}": 1.0 for labels in lines} | {"vllm:x_total": float(number)}
+        first = values | ({f"vllm:cache_config_info{{{gone}}}": 1.0} if gone else {})
+        for at, shown in ((0, first), (30 * S, values)):
+            samples.append(ServerSample(at_ns=at, endpoint=f"http://{number}", values=shown))
+    found = agentic_row(replay([record(0)], samples=tuple(samples)), cell())["kv_cache_pool_tokens"]
+    assert found is None or isinstance(found, (int, float))
+    return found
+
+
+def labels(engine: int, blocks: object, **more: object) -> str:
+    shown = {"block_size": 16, "engine": engine, "num_gpu_blocks": blocks} | more
+    return ",".join(f'{name}="{shown[name]}"' for name in sorted(shown))
+
+
+def test_ranks_behind_one_front_end_share_its_sum_of_blocks() -> None:
+    assert pool([labels(0, 1000), labels(1, 1000)]) == 16_000, "each line repeats the sum over both engines"
+    assert pool([labels(0, 1000)], [labels(1, 1000)]) == 32_000, "two front ends have an engine each"
+    assert pool([labels(0, 1000), labels(1, 600)]) == 25_600, "lines that differ are about a rank each"
+    assert pool([labels(0, "None")]) is None, "not sized yet"
+    assert pool([labels(0, 1000)], gone=labels(0, "None")) == pool([labels(0, 1000)], gone=labels(0, 700)) == 16_000
+
+
+def test_an_engine_s_own_size_in_tokens_is_better_than_blocks() -> None:
+    """Groups of a hybrid model take blocks of one pool each, so blocks times their size is too much."""
+    ranks = [labels(rank, 1000, kv_cache_size_tokens=5000) for rank in range(2)]
+    assert pool(ranks) == 10_000
+
+
 def test_sglang_server_block() -> None:
     values = {
         "sglang:prompt_tokens_total": (0.0, 200.0),

@@ -6,10 +6,10 @@ increases over the profiling phase; levels are the highest of any series.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from ridgeline.core.record import Replay
+from ridgeline.results.metrics.pools import vllm_pools
 from ridgeline.results.metrics.scrapes import Scrapes, Window
 from ridgeline.results.stored import StoredReplay
 
@@ -106,14 +106,8 @@ class _Server:
         return found
 
     def _vllm_pool_tokens(self) -> float | None:
-        """KV tokens over all ranks: blocks times block size, from the labels of vllm:cache_config_info."""
-        total = 0
-        for line in self.scrapes.own("vllm:cache_config_info"):
-            labels = dict(re.findall(r'(\w+)="([^"]*)"', line.labels))
-            if not labels.get("num_gpu_blocks", "").isdigit() or not labels.get("block_size", "").isdigit():
-                return None
-            total += int(labels["num_gpu_blocks"]) * int(labels["block_size"])
-        return total or None
+        """KV tokens over all ranks that show them; None when none does."""
+        return round(sum(size for _, size in vllm_pools(self.scrapes))) or None
 
     def sglang(self) -> dict[str, Any]:
         found = self.empty()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
+from ridgeline.results.metrics.pools import vllm_pools
 from ridgeline.results.metrics.registry import Amount, metric
 from ridgeline.results.metrics.scope import Scope
 from ridgeline.results.metrics.scrapes import Level, Line, quantile
 
 _KV = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage")
 _ENGINE = re.compile(r'(?:^|,)engine="([^"]*)"')
-_FACT = re.compile(r'(\w+)="([^"]*)"')
 _WAITING = ("vllm:num_requests_waiting", "sglang:num_queue_reqs")
 _RUNNING = ("vllm:num_requests_running", "sglang:num_running_reqs")
 _PREEMPTED = ("vllm:num_preemptions_total", "sglang:num_retracted_requests_total")
@@ -32,11 +32,7 @@ def _rank(line: Line) -> tuple[str, str]:
 def _pool_sizes(scope: Scope) -> dict[tuple[str, str], float]:
     """KV tokens of every rank that shows them."""
     found = {_rank(line): float(line.values[-1]) for line in scope.scrapes.own("sglang:max_total_num_tokens")}
-    for line in scope.scrapes.own("vllm:cache_config_info"):
-        facts = dict(_FACT.findall(line.labels))
-        if facts.get("num_gpu_blocks", "").isdigit() and facts.get("block_size", "").isdigit():
-            found[_rank(line)] = float(facts["num_gpu_blocks"]) * float(facts["block_size"])
-    return found
+    return found | {_rank(line): size for line, size in vllm_pools(scope.scrapes)}
 
 
 @metric(
