@@ -20,8 +20,8 @@ from ridgeline.core.deployment import Deployment, Item
 from ridgeline.launch.supervisor import Supervisor
 from ridgeline.replay.scrape import parse_metrics
 from ridgeline.simulate.engine import Engine
+from ridgeline.simulate.limits import Limits
 from ridgeline.simulate.request import Request
-from ridgeline.simulate.scheduler import Limits
 
 pytestmark = pytest.mark.integration
 

@@ -10,9 +10,10 @@ from ridgeline.core.topology import Topology
 from ridgeline.engine.options import options_from
 from ridgeline.simulate.batch import Batch
 from ridgeline.simulate.engine import Engine, engine_of
+from ridgeline.simulate.limits import Limits
 from ridgeline.simulate.request import Request
 from ridgeline.simulate.router import Router
-from ridgeline.simulate.scheduler import Limits, Scheduler
+from ridgeline.simulate.scheduler import Scheduler
 
 LIMITS = Limits(max_num_batched_tokens=100, max_num_seqs=8, max_model_len=1000, block_size=4, blocks=200)
 MS = 1_000_000

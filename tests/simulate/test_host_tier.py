@@ -11,8 +11,9 @@ from tests.simulate.test_scheduler import LIMITS, request, step
 from ridgeline.core.topology import Topology
 from ridgeline.engine.options import options_from
 from ridgeline.simulate.engine import Engine, engine_of
+from ridgeline.simulate.limits import Limits
 from ridgeline.simulate.request import Request
-from ridgeline.simulate.scheduler import Limits, Scheduler, check
+from ridgeline.simulate.scheduler import Scheduler, check
 
 SMALL = replace(LIMITS, blocks=12, host_blocks=10, reserve_full_isl=False)
 

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.simulate.plain_pool import PlainPool
 
+from ridgeline.simulate.limits import Limits
 from ridgeline.simulate.pool import BlockPool, Held
 from ridgeline.simulate.request import Request
-from ridgeline.simulate.scheduler import Limits, Scheduler
+from ridgeline.simulate.scheduler import Scheduler
 
 
 def chain(*text: int) -> list[int]:

@@ -119,4 +119,4 @@ def test_a_rank_asked_for_is_the_rank_taken() -> None:
     stage.play()
     assert asked.rank == 2
     assert keyed.rank is not None
-    assert stage.engine.metrics[2].generation_tokens >= 1
+    assert stage.engine.ranks[2].generated >= 1

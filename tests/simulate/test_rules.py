@@ -14,8 +14,9 @@ from ridgeline.engine.options import options_from
 from ridgeline.simulate.costparams import parameters_for
 from ridgeline.simulate.engine import Engine, engine_of
 from ridgeline.simulate.graphlog import CountedSteps
+from ridgeline.simulate.limits import Limits
 from ridgeline.simulate.request import Request
-from ridgeline.simulate.scheduler import Limits, Scheduler
+from ridgeline.simulate.scheduler import Scheduler
 
 SGLANG = replace(LIMITS, prefill_first=True, reserve_full_isl=False)
 

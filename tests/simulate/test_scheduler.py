@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.simulate.batch import Batch
+from ridgeline.simulate.limits import Limits
 from ridgeline.simulate.request import Request
-from ridgeline.simulate.scheduler import Limits, Scheduler, check
+from ridgeline.simulate.scheduler import Scheduler, check
 
 LIMITS = Limits(max_num_batched_tokens=64, max_num_seqs=4, max_model_len=1000, block_size=4, blocks=100)
 

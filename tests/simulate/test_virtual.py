@@ -196,9 +196,9 @@ def test_a_real_engine_without_walking_decode_steps(sessions: int, same_from_sta
         every.append((len(batch.chunks), sum(chunk.tokens for chunk in batch.chunks), batch.decodes))
         note_step(batch, *rest)
 
-    def skipped(batch, seconds: float, per_request: float, times: int = 1) -> None:
-        every.extend([(0, 0, batch.decodes)] * times)
-        note_quiet(batch, seconds, per_request, times)
+    def skipped(batch, seconds: float, steps: int) -> None:
+        every.extend([(0, 0, batch.decodes)] * steps)
+        note_quiet(batch, seconds, steps)
 
     metrics.note_step, metrics.note_quiet = watched, skipped  # type: ignore[method-assign]
     pacer = ClosedLoop(sessions, 8, 8192, 1024, 200, think_ns=6 * MS, stagger_ns=6 * MS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ridgeline.simulate.request import Request
@@ -26,17 +27,22 @@ class Chunk(NamedTuple):
 
 
 class Batch:
-    """One rank's step. Sums are kept while it is put together, so that pricing it does not walk the requests. A `quiet`
-    batch is one more decoding step of everyone: it has sums only."""
+    """One rank's step. Sums are kept while it is put together, so that pricing it walks no requests. Members of a crowd
+    have no entries; a `quiet` batch is one more step of a crowd and nothing else."""
 
     __slots__ = (
         "attached",
+        "awaited",
         "chunks",
+        "crowd",
         "decode_context",
         "decode_tokens",
         "decodes",
         "emitting",
+        "ends",
         "entries",
+        "fresh",
+        "index",
         "preempted",
         "quiet",
         "tokens",
@@ -53,3 +59,8 @@ class Batch:
         self.attached = 0.0  # blocks newly attached to requests
         self.preempted = 0
         self.quiet = False
+        self.crowd = 0  # members of the crowd, in its step `index`
+        self.index = -1
+        self.fresh: Sequence[Request] = ()  # members whose first step this is
+        self.ends: Sequence[Request] = ()  # members whose last token comes out
+        self.awaited: list[tuple[int, int]] = []  # step of the tokens before this one's, members

@@ -23,9 +23,10 @@ from ridgeline.simulate.batch import Batch
 from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.costparams import CostParameters, parameters_for
 from ridgeline.simulate.handover import Handover
+from ridgeline.simulate.limits import Limits
 from ridgeline.simulate.metrics import RankMetrics
 from ridgeline.simulate.request import Request
-from ridgeline.simulate.scheduler import Limits, Scheduler, Token
+from ridgeline.simulate.scheduler import Scheduler, Token
 
 
 class Price(Protocol):
@@ -184,14 +185,10 @@ class Engine:
             if batch is None:
                 tokens.append([])
                 continue
-            quiet = batch.quiet
             got = scheduler.complete(batch, index)
             tokens.append(got)
-            if quiet:
-                metrics.note_quiet(batch, (end - start) / 1e9, self.limits.accepted)
-            else:
-                metrics.note_step(batch, got, end, self.stamps)
-                answered = answered or any(token.last for token in got)
+            metrics.note_step(batch, got, end, self.stamps)
+            answered = answered or any(token.last for token in got)
         if until_ns > end and self.lazy and self._async and not answered:  # an answer is something that happens
             self._begin(self._leap(end, until_ns), from_idle=False)
         elif self._free_at <= end:
@@ -222,9 +219,8 @@ class Engine:
             self.stamps.append(now_ns)
         for scheduler, metrics, batch in zip(self.ranks, self.metrics, planned, strict=True):
             if batch is not None:
-                scheduler.started(self.steps)
-                scheduler.leap(count)
-                metrics.note_quiet(batch, (first + last) / 2, self.limits.accepted, count)
+                scheduler.leap(count, self.steps)
+                metrics.note_quiet(batch, (first + last) / 2, count)
         self.steps += count
         for scheduler in self.ranks:
             scheduler.turn = self.steps

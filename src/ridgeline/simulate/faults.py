@@ -14,7 +14,8 @@ from ridgeline.core.errors import InputError, Problem
 from ridgeline.engine.options import EngineOptions
 from ridgeline.simulate.batch import Batch
 from ridgeline.simulate.engine import Engine
-from ridgeline.simulate.scheduler import Limits, Scheduler
+from ridgeline.simulate.limits import Limits
+from ridgeline.simulate.scheduler import Scheduler
 
 # kind -> (what it does, whether it takes a number)
 KINDS: dict[str, tuple[str, bool]] = {

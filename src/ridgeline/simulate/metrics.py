@@ -65,8 +65,6 @@ class RankMetrics:
         self.prompt_tokens = 0
         self.cached_tokens = 0
         self.external_tokens = 0  # of these, brought from another engine or tier
-        self.generation_tokens = 0
-        self._quiet_tokens = 0.0
         self.ends = dict.fromkeys(REASONS, 0)
         self.histograms = {
             "time_to_first_token_seconds": Histogram(_TTFT),
@@ -86,22 +84,20 @@ class RankMetrics:
         self._between = self.histograms["inter_token_latency_seconds"]
         self._iteration = self.histograms["iteration_tokens_total"]
 
-    @property
-    def generated(self) -> float:
-        """Tokens generated; those of quiet steps as a mean where speculation yields fractions."""
-        return self.generation_tokens + self._quiet_tokens
-
     def count_end(self, reason: str) -> None:
         self.ends[reason] += 1
 
     def note_step(self, batch: Batch, tokens: Sequence[Token], end_ns: int, stamps: Sequence[int] = ()) -> None:
-        """A step of this rank has ended at `end_ns` with `tokens`. `stamps`: ends of the steps, where requests went
-        through quiet ones that set no `last_ns`."""
+        """A step of this rank has ended at `end_ns` with `tokens`. `stamps`: ends of the steps, where requests were in
+        a crowd and have no `last_ns`."""
         self._iteration.observe(float(batch.tokens))
         between = self._between
-        for request, last, count, since in tokens:
-            self.generation_tokens += count
-            if request.first_ns is None:
+        for step, times in batch.awaited:
+            between.observe((end_ns - stamps[step]) / 1e9, times)
+        for request, last, _, since in tokens:
+            if since is None:
+                pass
+            elif request.first_ns is None:
                 request.first_ns = end_ns
                 self.prompt_tokens += request.prompt
                 self.cached_tokens += request.cached or 0
@@ -114,11 +110,10 @@ class RankMetrics:
             if last:
                 self._note_end(request)
 
-    def note_quiet(self, batch: Batch, seconds: float, per_request: float, steps: int = 1) -> None:
+    def note_quiet(self, batch: Batch, seconds: float, steps: int) -> None:
         """`steps` steps of about `seconds` in which everyone decoded."""
         self._iteration.observe(float(batch.tokens), steps)
         self._between.observe(seconds, batch.decodes * steps)
-        self._quiet_tokens += batch.decodes * per_request * steps
 
     def _note_end(self, request: Request) -> None:
         first, last, scheduled = request.first_ns, request.last_ns, request.scheduled_ns
@@ -186,7 +181,7 @@ def rows(
         "num_preemptions": [float(scheduler.preemptions) for scheduler in ranks],
         "prompt_tokens": [float(m.prompt_tokens) for m in metrics],
         "prompt_tokens_cached": [float(m.cached_tokens) for m in metrics],
-        "generation_tokens": [float(round(m.generated)) for m in metrics],
+        "generation_tokens": [float(scheduler.generated) for scheduler in ranks],
     }
     if ranks[0].limits.query > 1:
         counters["spec_decode_num_drafts"] = [float(scheduler.drafts) for scheduler in ranks]

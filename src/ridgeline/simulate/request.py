@@ -22,17 +22,23 @@ class Request:
         "computed",
         "done",
         "emits",
+        "ends",
         "epoch",
         "external",
         "first_ns",
         "hashes",
         "held",
         "in_flight",
+        "joined",
         "key",
+        "known",
         "last_ns",
+        "late",
         "leased",
         "level",
         "max_tokens",
+        "offset",
+        "origin",
         "outputs",
         "phase",
         "preemptions",
@@ -40,6 +46,7 @@ class Request:
         "queued_ns",
         "reason",
         "remote",
+        "room",
         "scheduled_ns",
         "steps",
     )
@@ -69,6 +76,14 @@ class Request:
         self.preemptions = 0
         self.done = False
         self.reason = "length"  # how it ends, in vLLM's words
+        # Of a member of a crowd, in steps of the crowd:
+        self.joined = -1  # its first one; -1: it is no member
+        self.ends = 0  # the one that books its last token
+        self.known: int | None = None  # steps completed when that one was booked, once it was
+        self.late = (-1, 0)  # an own entry completed when so many steps were booked, with so many tokens
+        self.origin = 0  # decoding steps booked before it joined, less those of the crowd
+        self.offset = 0  # tokens computed less `level`
+        self.room = 0  # tokens it may have computed before a step needs another block
 
     @property
     def tokens(self) -> int:
@@ -78,9 +93,11 @@ class Request:
     def gained(self, steps: int, per_step: float) -> int:
         """Tokens that the next `steps` decoding steps yield at an acceptance length: floor or ceiling of it in each,
         as vLLM's synthetic sampler gives, spread evenly instead of drawn."""
-        if per_step == 1.0:
-            return steps
-        return math.floor(self.phase + (self.steps + steps) * per_step) - self.level
+        return self.level_at(self.steps + steps, per_step) - self.level
+
+    def level_at(self, steps: int, per_step: float) -> int:
+        """Tokens that its first `steps` decoding steps yield."""
+        return steps if per_step == 1.0 else math.floor(self.phase + steps * per_step)
 
     def advance(self, steps: int, per_step: float) -> int:
         """Book `steps` decoding steps; the tokens they yield."""

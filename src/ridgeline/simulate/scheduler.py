@@ -5,8 +5,8 @@ budget; prompts are cut into chunks where the budget ends; a request that cannot
 start over. `complete(batch)` takes the batch's results in. With async scheduling a driver calls `schedule` again
 before it completes the batch under way, so progress is booked at scheduling and void results are told by their epoch.
 
-A *lazy* scheduler does not walk its requests in steps that only decode: it counts such quiet steps and catches up
-(`settle`) before anything else happens. Batches, hits and evictions are the same; tests hold one against the other.
+A *lazy* scheduler does not walk requests that decode: they are a crowd (`crowd.py`), and steps in which nothing else
+happens are quiet. Batches, hits and evictions are the same; tests hold one against the other.
 
 Sources: vllm/v1/core/sched/scheduler.py and kv_cache_manager.py (0.24 to 0.26), re-told; `prefill_first` is SGLang's
 order (a step prefills or decodes, prefill goes first).
@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ridgeline.simulate.batch import Batch, Chunk, Entry
+from ridgeline.simulate.crowd import Crowd
+from ridgeline.simulate.limits import Limits
 from ridgeline.simulate.pool import BlockPool, Held, Match
 from ridgeline.simulate.request import Request
 
@@ -27,39 +28,14 @@ _NOTHING = Match(0, 0)
 _new = tuple.__new__  # makes a NamedTuple without its constructor's own frame; there are millions of them
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The rules of one rank, mostly under vLLM's names."""
-
-    max_num_batched_tokens: int
-    max_num_seqs: int
-    max_model_len: int
-    block_size: int
-    blocks: int
-    held: int = 0  # blocks each running request keeps for windows and states
-    prefix_caching: bool = True
-    long_prefill_token_threshold: int = 0
-    watermark_blocks: int = 0
-    reserve_full_isl: bool = True
-    query: int = 1  # tokens of a decoding request in a step: one and the drafts
-    accepted: float = 1.0  # tokens a decoding step yields on average
-    look_ahead: int = 0  # further slots a decoding request needs for drafts
-    drop_last: bool = False  # a hit gives its last block up, so that the draft layer has hidden states
-    prefill_interval: int = 1  # new requests are admitted in every so many-th step
-    prefill_first: bool = False  # a step prefills or decodes, never both
-    checkpoints: str = "all"  # where windows and states can be resumed: "all" | "prompt" | "chunks"
-    checkpoint_grid: int = 0  # and at multiples of this many blocks
-    host_blocks: int = 0  # blocks of a second tier in host memory
-    in_turn: bool = False  # a request's next step waits for its last token: other stages hold other requests
-
-
 class Token(NamedTuple):
-    """A request got its next tokens; `last` when these were the last ones. `since`: the step of those before."""
+    """A request got its next tokens; `last` when these were the last ones. `since`: the step of those before; None: it
+    was in a crowd, whose batch tells (`awaited`)."""
 
     request: Request
     last: bool
     gain: int = 1
-    since: int = -1
+    since: int | None = -1
 
 
 class Scheduler:
@@ -82,16 +58,14 @@ class Scheduler:
         self.external_queries = 0
         self.external_hits = 0
         self.preemptions = 0
-        self.drafts = 0  # verifications of drafts
-        self.accepted_drafts = 0
+        self._returned = 0  # tokens, those of the crowd apart; drafts verified and accepted likewise
+        self._drafts = self._accepted = 0
         self._lazy = lazy
-        self._quiet = 0  # further steps that only decode
-        self._booked = self._completed = 0  # quiet steps since the last settlement
-        self._known = 0  # of these, completed when the last one was booked
-        self._late: dict[int, int] = {}  # what walked steps yielded after the last quiet one was booked
-        self._first = 0  # the engine's step that the first of them was
-        self._flying: deque[Batch] = deque()
-        self._sums = (0, 0)  # decoding requests and their contexts when the quiet began
+        self._crowd = Crowd(limits)
+        self._walked: list[Request] = []  # who runs and is not in the crowd
+        self._quiet = 0  # further steps in which the crowd decodes and nothing else happens
+        self._booked = 0  # such steps since the quiet began
+        self._sums = (0, 0)  # decoding requests and their contexts when it began
         self._blocked: tuple[Request | None, int] | None = None  # who is looked up but cannot be admitted; its hit
 
     @property
@@ -102,6 +76,21 @@ class Scheduler:
     def load(self) -> int:
         """How busy the rank is, as vLLM's own balancer weighs it: four points per waiting, one per running request."""
         return 4 * (len(self.waiting) + len(self.loading)) + len(self.running)
+
+    @property
+    def generated(self) -> int:
+        """Tokens returned."""
+        return self._returned + self._crowd.gained
+
+    @property
+    def drafts(self) -> int:
+        """Verifications of drafts."""
+        return self._drafts + self._crowd.verified
+
+    @property
+    def accepted_drafts(self) -> int:
+        """Draft tokens accepted by them."""
+        return self._accepted + self._crowd.gained - self._crowd.verified if self.limits.query > 1 else 0
 
     @property
     def quiet(self) -> int:
@@ -128,7 +117,9 @@ class Scheduler:
             return
         self.settle()
         if request in self.running:
+            self._dissolve()
             self.running.remove(request)
+            self._walked.remove(request)
         elif request in self.loading:
             self.loading.remove(request)
             self.lapse(request)
@@ -174,85 +165,78 @@ class Scheduler:
             budget = self._schedule_running(batch, limits.max_num_batched_tokens, prefills=True)
             if admits and not batch.preempted:
                 self._schedule_waiting(batch, budget)
-            if not batch.entries:
+            if not batch.tokens:
                 self._schedule_running(batch, limits.max_num_seqs * limits.query, prefills=False)
         else:
             budget = self._schedule_running(batch, limits.max_num_batched_tokens)
             if admits and not batch.preempted:
                 self._schedule_waiting(batch, budget)
-        if self._lazy and batch.entries and not batch.chunks and (admits or not self.waiting):
+        if batch.crowd == len(self.running) and batch.crowd and not batch.chunks and (admits or not self.waiting):
             self._look_ahead()
-        return batch if batch.entries else None
+        return batch if batch.tokens else None
 
     def complete(self, batch: Batch, step: int = 0) -> list[Token]:
-        """Take in the results of a batch, the engine's `step`-th: tokens in the batch's order. Finished requests leave
-        with their blocks."""
-        if batch.quiet:
-            if not self._completed:
-                self._first = step
-            self._completed += 1
-            self._flying.popleft()
-            return []
+        """Take in the results of a batch, the engine's `step`-th: tokens in the batch's order, of a crowd only last
+        ones. Finished requests leave with their blocks."""
         tokens = []
         ended, speculates, after = False, self.limits.query > 1, step + 1
+        if batch.crowd:
+            for request in self._crowd.complete(batch, step):
+                tokens.append(Token(request, True, 0, None))
+                self._end(request)
+                ended = True
         for request, count, emits, epoch, gain in batch.entries:
             if not emits or request.done or request.epoch != epoch:
                 continue
             outputs = request.outputs
             if speculates and count > 1 and outputs:
-                self.drafts += 1
-                self.accepted_drafts += gain - 1
+                self._drafts += 1
+                self._accepted += gain - 1
             request.in_flight -= gain
             request.outputs = outputs = outputs + gain
-            if self._booked:
-                self._late[request.key] = gain
+            self._returned += gain
+            if request.joined >= 0:
+                self._crowd.note_late(request, gain)
             last = outputs == request.max_tokens
             tokens.append(_new(Token, (request, last, gain, request.note_emits(step, after))))
             if last:
-                self._name_full(request)
-                self._free(request)
-                request.done = ended = True
+                self._end(request)
+                self._walked.remove(request)
+                ended = True
             elif self.host is not None and outputs == gain:
                 self._store(request)
         if ended:
             self.running = [request for request in self.running if not request.done]
         return tokens
 
+    def _end(self, request: Request) -> None:
+        self._name_full(request)
+        self._free(request)
+        request.done = True
+
     # Quiet steps
 
     def _look_ahead(self) -> None:
         """How many steps will only decode: until somebody ends, blocks may run short, or new ones are admitted."""
-        limits, pool = self.limits, self.pool
+        limits, pool, crowd = self.limits, self.pool, self._crowd
         if self.waiting and (self._blocked is None or self._blocked[1]):
             return  # somebody will be admitted, or has a hit that decoding may evict while it is looked up in vain
-        count, context, most = len(self.running), 0, 1 << 30
-        if count * limits.query > limits.max_num_batched_tokens:
+        count = len(crowd.members)
+        if count < len(self.running):
             return
-        for request in self.running:
-            if request.tokens - request.computed != 1:
-                return
-            left = request.max_tokens - request.outputs - request.in_flight
-            if left <= 0:
-                return
-            steps = request.steps_before(left, limits.accepted)
-            if steps < most:
-                most = steps
-            context += request.computed
         room = (pool.free / count - 2) * limits.block_size - limits.query - limits.look_ahead
-        most = min(most, int(room / limits.accepted))
+        most = min(crowd.first_end - crowd.booked, int(room / limits.accepted))
         if self.waiting and limits.prefill_interval > 1:
             most = min(most, limits.prefill_interval - self.turn % limits.prefill_interval - 1)
         if most >= 2:
-            self._quiet, self._sums = most, (count, context)
+            self._quiet, self._booked, self._sums = most, 0, (count, crowd.context)
 
     def _one_more(self) -> Batch:
         """One more decoding step of everyone, without walking them."""
         self._quiet -= 1
         batch = self.ahead(self._booked)
         self._booked += 1
-        self._known = self._completed
-        self._late.clear()
-        self._flying.append(batch)
+        self._crowd.book_quiet(batch)
         if self._blocked is not None and self._blocked[0] is not None:  # looked up again in every step, in vain
             self._count_look_up(self._blocked[0], 0)
         return batch
@@ -262,7 +246,7 @@ class Scheduler:
         count, context = self._sums
         limits, batch = self.limits, Batch()
         batch.quiet = True
-        batch.decodes = batch.emitting = count
+        batch.crowd = batch.decodes = batch.emitting = count
         batch.tokens = batch.decode_tokens = count * limits.query
         batch.decode_context = context + steps * count * limits.accepted
         batch.attached = count * limits.accepted / limits.block_size
@@ -270,74 +254,60 @@ class Scheduler:
 
     @property
     def booked(self) -> int:
-        """Quiet steps scheduled since the last settlement."""
+        """Quiet steps scheduled since the quiet began."""
         return self._booked
 
-    def leap(self, steps: int) -> None:
-        """Let `steps` quiet steps have happened: as many booked and completed."""
+    def leap(self, steps: int, first: int) -> None:
+        """Let `steps` quiet steps have happened, the engine's from `first` on: as many booked and completed."""
         if self.running:
             self._quiet -= steps
             self._booked += steps
-            self._completed += steps
-            self._known = self._completed
-            self._late.clear()
+            self._crowd.leap(steps, first)
             if self._blocked is not None and self._blocked[0] is not None:
                 self._count_look_up(self._blocked[0], 0, steps)
 
-    def started(self, step: int) -> None:
-        """The engine's step that the next completed quiet step is, when none has been completed yet."""
-        if self.running and not self._completed:
-            self._first = step
-
     def settle(self) -> None:
-        """Catch up with the quiet steps: what everyone has got, holds and made findable."""
+        """Give out what quiet steps need, so that the pool can be read."""
         self._quiet = 0
-        if not self._booked:
-            return
-        limits, pool = self.limits, self.pool
-        booked, done, flying = self._booked, self._completed, list(self._flying)
-        late, self._late = self._late, {}
-        self._booked = self._completed = 0
-        self._flying.clear()
-        per_step, query = limits.accepted, limits.query
-        for batch in flying:
-            batch.quiet = False
-        for request in self.running:
-            held = request.held
-            assert held is not None
-            got = request.gained(done, per_step)
-            known = request.prompt + request.outputs + request.gained(self._known, per_step)
-            known -= late.get(request.key, 0)
-            request.outputs += got
-            if done:
-                request.note_emits(self._first, self._first + done)
-            if query > 1:
-                self.drafts += done
-                self.accepted_drafts += got - done
-            before = request.gained(booked - 1, per_step)
-            need = self._blocks(request.computed + before + query + limits.look_ahead) - held.size
-            if need > 0:
-                pool.allocate(held, need)
-            request.computed += got
-            request.steps += done
-            request.level += got
-            for batch in flying:
-                gain = request.advance(1, per_step)
-                batch.entries.append(Entry(request, query, True, request.epoch, gain))
-                request.computed += gain
-                request.in_flight += gain
-            named = min(request.computed, known) // limits.block_size
-            if named > held.named and limits.prefix_caching:
-                pool.name(held, named)
+        if self._crowd.behind:
+            self._crowd.catch_up(self.pool)
+
+    def _dissolve(self) -> None:
+        """Walk everybody in the next step."""
+        self._crowd.dissolve(self.running, self.pool)
+        self._walked = list(self.running)
+
+    def _schedule_crowd(self, batch: Batch, budget: int) -> int:
+        """A step of the crowd, if it fits in; the budget that is left."""
+        count = len(self._crowd.members) * self.limits.query
+        if count <= budget and self._crowd.book(batch, self.pool):
+            return budget - count
+        self._dissolve()
+        return budget
+
+    def _gather(self) -> None:
+        """Who decodes joins the crowd, unless somebody before it may leave it without budget or blocks."""
+        for request in self._walked:
+            emitted = request.outputs + request.in_flight
+            if not emitted or request.prompt + emitted - request.computed != 1:
+                break
+            if emitted < request.max_tokens:
+                self._crowd.join(request)
+        self._walked = [request for request in self._walked if request.joined < 0]
 
     # One step, request by request
 
     def _schedule_running(self, batch: Batch, budget: int, *, prefills: bool | None = None) -> int:
-        limits, running, pool = self.limits, self.running, self.pool
+        limits, running = self.limits, self.running
         size, longest, query, look_ahead = limits.block_size, limits.max_model_len, limits.query, limits.look_ahead
-        index = 0
-        while index < len(running) and budget > 0:
-            request = running[index]
+        if self._lazy and prefills is not True:
+            if self._walked:
+                self._gather()
+            if self._crowd.members:
+                budget = self._schedule_crowd(batch, budget)
+        index, pool, walked = 0, self.pool, self._walked
+        while index < len(walked) and budget > 0:
+            request = walked[index]
             emitted = request.outputs + request.in_flight
             missing = request.prompt + emitted - request.computed
             decodes = missing == 1 and emitted > 0
@@ -354,10 +324,12 @@ class Scheduler:
             assert held is not None
             need = -(-(slots if slots < longest else longest) // size) - held.size
             if need > 0:
-                while pool.free < need and len(running) > index:
+                while pool.free < need and len(walked) > index:
+                    assert running[-1] is walked[-1]  # the crowd stands before everybody who may give way
+                    walked.pop()
                     self._preempt(running.pop())
                     batch.preempted += 1
-                if len(running) == index:
+                if len(walked) == index:
                     break  # it was the last one and had to give way itself
                 pool.allocate(held, need)
                 batch.attached += need
@@ -395,6 +367,7 @@ class Scheduler:
             if request.cached is None:
                 request.cached = hit
             self.running.append(request)
+            self._walked.append(request)
             batch.attached += held.size
             budget -= count
             self._book(batch, request, count, missing, request.outputs + request.in_flight)

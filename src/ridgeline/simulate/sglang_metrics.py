@@ -57,7 +57,7 @@ def rows(
         for mode, steps in graphs.items():
             yield "cuda_graph_passes", "sglang:cuda_graph_passes_total", {**own, "mode": mode}, float(steps)
     front = {"model_name": model}
-    for family, labels, count in _counters(metrics):
+    for family, labels, count in _counters(ranks, metrics):
         yield family, f"sglang:{family}_total", {**front, **labels}, float(count)
     for family, name in _HISTOGRAMS.items():
         together = _together([m.histograms[name] for m in metrics])
@@ -79,10 +79,12 @@ def _gauges(ranks: Sequence[Scheduler]) -> dict[str, list[float]]:
     return found
 
 
-def _counters(metrics: Sequence[RankMetrics]) -> Iterator[tuple[str, dict[str, str], float]]:
+def _counters(
+    ranks: Sequence[Scheduler], metrics: Sequence[RankMetrics]
+) -> Iterator[tuple[str, dict[str, str], float]]:
     cached, external = sum(m.cached_tokens for m in metrics), sum(m.external_tokens for m in metrics)
     yield "prompt_tokens", {}, sum(m.prompt_tokens for m in metrics)
-    yield "generation_tokens", {}, round(sum(m.generated for m in metrics))
+    yield "generation_tokens", {}, sum(s.generated for s in ranks)
     yield "cached_tokens", {"cache_source": "device"}, cached - external
     if external:
         yield "cached_tokens", {"cache_source": "host"}, external
