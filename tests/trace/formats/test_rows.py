@@ -164,7 +164,11 @@ def test_tables_have_lengths_and_times(tmp_path: Path) -> None:
     assert [(t.at_ns, t.max_tokens) for s in corpus.sessions for t in s.root.turns] == [(0, 3), (1_500_000_000, 1)]
     burst.write_text("Timestamp,Request tokens,Response tokens\n5,x,3\n6,7,-2\n")
     assert [line.split("`")[1] for line in refused(burst)] == ["Request tokens", "Response tokens"]
-    assert "b.csv:2" in refused(burst)[0]
+    assert [line.split(" ")[0].rpartition("/")[2] for line in refused(burst)] == ["b.csv:2:3:", "b.csv:3:5:"]
+    burst.write_text('Model,Timestamp,Request tokens,Response tokens\r"a,b",5,,3\rx,6\r')
+    assert [line.split(" ")[0].rpartition("/")[2] for line in refused(burst)] == [
+        "b.csv:2:9:", "b.csv:3:4:", "b.csv:3:4:",
+    ]  # fmt: skip
     burst.write_text("Timestamp,Request tokens\n5,1\n")
     assert "column is missing" in refused(burst, format="burstgpt")[0]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from io import StringIO
@@ -45,14 +46,24 @@ def _read(path: Path, names: tuple[str, str, str], milliseconds: Callable[[str],
         raise InputError([Problem("column is missing", Where(str(path), 1), name) for name in missing])
     rows: list[Row] = []
     wrong: list[Problem] = []
-    for line in reader:
-        where = Where(str(path), reader.line_num)
-        values = [
-            _value(line, names[0], milliseconds, where, wrong),
-            _value(line, names[1], _tokens, where, wrong),
-            _value(line, names[2], _tokens, where, wrong),
-        ]
-        at, size, output = values
+    fields = list(reader.fieldnames or ())
+    lines = re.split(r"\r\n|\r|\n", text)  # as the reader counts them
+
+    def value(row: Mapping[str, str | None], name: str, read: Callable[[str], float]) -> float | None:
+        try:
+            return read(row.get(name) or "")
+        except ValueError:
+            number = reader.line_num
+            column = _column(lines[number - 1], fields.index(name))
+            wrong.append(
+                Problem(f"{row.get(name)!r} is not what this column holds", Where(str(path), number, column), name)
+            )
+            return None
+
+    for row in reader:
+        at, size, output = (
+            value(row, name, read) for name, read in zip(names, (milliseconds, _tokens, _tokens), strict=True)
+        )
         if at is not None and size is not None and output is not None:
             rows.append(Row(None, int(size), int(output), at))
         if len(wrong) >= 100:
@@ -63,15 +74,15 @@ def _read(path: Path, names: tuple[str, str, str], milliseconds: Callable[[str],
     return [row._replace(at_ms=round((row.at_ms or 0.0) - first, 6)) for row in rows]
 
 
-def _value(
-    line: Mapping[str, str | None], name: str, read: Callable[[str], float], where: Where, wrong: list[Problem]
-) -> float | None:
-    text = line.get(name)
-    try:
-        return read(text or "")
-    except ValueError:
-        wrong.append(Problem(f"{text!r} is not what this column holds", where, name))
-        return None
+def _column(line: str, field: int) -> int:
+    """Where the n-th field of a line begins; where the line ends when it has fewer."""
+    quoted, seen = False, 0
+    for place, letter in enumerate(line):
+        if seen == field:
+            return place + 1
+        quoted ^= letter == '"'
+        seen += letter == "," and not quoted
+    return len(line) + 1
 
 
 def _tokens(text: str) -> int:
