@@ -233,7 +233,10 @@ def test_contradictions_are_told_all_at_once(
     assert main(fixed(server, "--concurrency", "4", "--requests", "20", "--speed", "2")) == 2
     assert main(fixed(server, "--concurrency", "4", "--requests", "20", "--slo", "ttft")) == 2
     assert main(fixed(server, "--concurrency", "4", "--requests", "20", "--export", "xml")) == 2
+    late = ("--workers", "0", "--gpus", "0", "--metrics-url", "somewhere", "--concurrency", "4", "--requests", "20")
+    assert main(fixed(server, *late)) == main(fixed(server, "--read-timeout", "0", *late[6:])) == 2
     told = capsys.readouterr().err
+    assert all(f"`--{key}`" in told for key in ("workers", "gpus", "metrics-url", "read-timeout"))
     assert "ask for 20 or more" in told and "the run would never end" in told and "is a real server" in told
     assert "write ttft=0.5" in told and "`xml` is no form" in told
 

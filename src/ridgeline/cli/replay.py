@@ -121,6 +121,7 @@ def replay(
     from ridgeline.trace.prompts import make_prompts
 
     limits, exports = _slo(slo or []), _exports(export)
+    _check_counts(workers, gpus, metrics_url or [])
     endpoint = _endpoint(url, header or [], session_header, api_key_env, read_timeout, speed)
     load = choose_load(
         LoadOptions(
@@ -198,10 +199,28 @@ def replay(
     return 1 if result.aborted or not store.succeeded else 0
 
 
+def _check_counts(workers: int, gpus: int, pages: list[str]) -> None:
+    """Raises InputError for what only shows when the replay is over."""
+    found = [
+        Problem(f"must be at least 1, not {count}", key=key)
+        for key, count in (("--workers", workers), ("--gpus", gpus))
+        if count < 1
+    ]
+    hint = "write http://HOST:PORT/metrics"
+    wrong = [page for page in pages if not page.startswith(("http://", "https://"))]
+    found += [Problem(f"`{page}` is no URL", key="--metrics-url", hint=hint) for page in wrong]
+    if found:
+        raise InputError(found)
+
+
 def _endpoint(
     url: str, headers: list[str], session: str | None, key_env: str | None, read_timeout: float, speed: float
 ) -> Endpoint:
-    problems = [Problem(f"must be above 0, not {speed:g}", key="--speed")] if not speed > 0 else []
+    problems = [
+        Problem(f"must be above 0 and finite, not {value:g}", key=key)
+        for key, value in (("--speed", speed), ("--read-timeout", read_timeout))
+        if not 0 < value < math.inf
+    ]
     named = {}
     for line in headers:
         name, colon, value = line.partition(":")

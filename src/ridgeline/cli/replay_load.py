@@ -120,8 +120,33 @@ def _contradictions(options: LoadOptions) -> list[Problem]:
         found.append(Problem("the schedule is that of a trace", key="--schedule", hint="give --trace and no --rate"))
     if not options.schedule and options.rate is None and options.concurrency is None:
         found.append(Problem("how many lanes?", key="--concurrency", hint="or give --rate, or --schedule"))
-    if options.concurrency is not None and options.concurrency < 1:
-        found.append(Problem(f"must be at least 1, not {options.concurrency}", key="--concurrency"))
+    for key, count in (
+        ("--concurrency", options.concurrency),
+        ("--requests", options.requests),
+        ("--isl", options.isl),
+        ("--osl", options.osl),
+        ("--sessions", options.sessions),
+        ("--max-context", options.max_context),
+        ("--max-in-flight", options.max_in_flight),
+    ):
+        if count is not None and count < 1:
+            found.append(Problem(f"must be at least 1, not {count}", key=key))
+    if options.rate is not None and not options.rate > 0:
+        found.append(Problem(f"must be above 0, not {options.rate:g}", key="--rate"))
+    if options.rate is not None and options.concurrency is not None:
+        hint = "leave out --concurrency; --max-in-flight caps what an open loop has under way"
+        found.append(Problem("arrivals at a rate wait for no lane", key="--rate", hint=hint))
+    if options.rate is None:
+        given = {
+            "--arrivals": options.arrivals != "poisson",
+            "--burstiness": options.burstiness != 1.0,
+            "--max-in-flight": options.max_in_flight is not None,
+        }
+        hint = "give --rate, or leave it out"
+        found += [Problem("is for arrivals at a rate", key=key, hint=hint) for key, yes in given.items() if yes]
+    if options.trace is not None:
+        given = {"--range-ratio": options.range_ratio != 1.0, "--repeated": options.repeated}
+        found += [Problem("is for prompts of fixed length", key=key) for key, yes in given.items() if yes]
     if options.duration is not None and not (0 < options.duration < math.inf):
         found.append(Problem(f"must be above 0 seconds, not {options.duration:g}", key="--duration"))
     if options.grace < 0 or (options.warmup or 0) < 0:
@@ -130,7 +155,7 @@ def _contradictions(options: LoadOptions) -> list[Problem]:
     if options.trace is None and fixed and options.requests is None and options.duration is None:
         found.append(Problem("the run would never end", key="--requests", hint="give --requests or --duration"))
     lanes = options.concurrency or 1
-    few = options.requests is not None and options.requests < LEAST_PER_LANE * lanes
+    few = options.requests is not None and 0 < options.requests < LEAST_PER_LANE * lanes
     if few and not options.force and options.rate is None:
         found.append(
             Problem(

@@ -165,7 +165,7 @@ def test_tables_have_lengths_and_times(tmp_path: Path) -> None:
     burst.write_text("Timestamp,Request tokens,Response tokens\n5,x,3\n6,7,-2\n")
     assert [line.split("`")[1] for line in refused(burst)] == ["Request tokens", "Response tokens"]
     assert [line.split(" ")[0].rpartition("/")[2] for line in refused(burst)] == ["b.csv:2:3:", "b.csv:3:5:"]
-    burst.write_text('Model,Timestamp,Request tokens,Response tokens\r"a,b",5,,3\rx,6\r')
+    burst.write_text('Model,Timestamp,Request tokens,Response tokens\r\n"a,b",5,,3\r\nx,6\r\n')
     assert [line.split(" ")[0].rpartition("/")[2] for line in refused(burst)] == [
         "b.csv:2:9:", "b.csv:3:4:", "b.csv:3:4:",
     ]  # fmt: skip
