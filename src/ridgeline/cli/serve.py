@@ -65,20 +65,22 @@ def serve(
     from ridgeline.publish.web.safety import access
 
     rules = access(host, _token(token_file), tuple(name or ()))
-    given = _given(config or [], trace, settings, runner_config, changelog or [], gates, prices)
-    context = Context(Library(shelves(paths or [], store), overlays(overlay or [])), rules, given=given)
+    told = given(config or [], trace, settings, runner_config, changelog or [], gates, prices)
+    context = Context(Library(shelves(paths or [], store), overlays(overlay or [])), rules, given=told)
     return _listen(create_app(context), host, port, lambda: warm(context))
 
 
-def _given(
+def given(
     configs: list[Path],
-    traces: list[Path] | None,
-    settings: Path | None,
-    runner_config: Path | None,
-    changelogs: list[Path],
-    gates: Path | None,
+    traces: list[Path] | None = None,
+    settings: Path | None = None,
+    runner_config: Path | None = None,
+    changelogs: Sequence[Path] = (),
+    gates: Path | None = None,
     prices: Path | None = None,
 ) -> Given:
+    """What the pages besides the results show: search spaces with their preflight, traces (None: the shipped one),
+    changelogs, gate judgements and prices. Raises InputError for a file that is not there or cannot be read."""
     from ridgeline.publish.web.context import Given
     from ridgeline.spec.settings import load_settings
     from ridgeline.trace.synth import quickstart_trace
@@ -94,7 +96,7 @@ def _given(
     )
 
 
-def _named(option: str, paths: list[Path]) -> dict[str, Path]:
+def _named(option: str, paths: Sequence[Path]) -> dict[str, Path]:
     """Files by the name a link uses. Raises InputError for one that is not there."""
     missing = [Problem("no such file or folder", Where(str(path)), key=option) for path in paths if not path.exists()]
     if missing:

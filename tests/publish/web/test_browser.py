@@ -25,7 +25,7 @@ from tests.publish.report import sample as report
 from tests.publish.web import sample
 from tests.publish.web.test_pages import HOSTILE, hostile
 
-from ridgeline.cli.serve import _given
+from ridgeline.cli import serve as verb
 from ridgeline.core.point import Measure
 from ridgeline.publish.web.app import create_app
 from ridgeline.publish.web.context import Context
@@ -89,7 +89,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
         at="2026-01-01T00:00:00+00:00",
     )
     over = sample.shelf(sample.run("theirs", report.ladder("gb200", "vllm", strength=2.0)))
-    told = _given([ROOT / "benchmarks/quickstart.yaml"], None, None, None, [], None)
+    told = verb.given([ROOT / "benchmarks/quickstart.yaml"])
     apps: dict[str, Any] = {
         "ours": create_app(Context(Library([FolderShelf([path / "ours"])]), given=told)),
         "states": create_app(

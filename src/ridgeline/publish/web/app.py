@@ -62,7 +62,8 @@ def refuse(request: Request, status: int, said: str) -> Response:
 
 
 def warm(context: Context) -> None:
-    """Read what the first reader would have to wait for: the usual chart, templates, scripts. Safe in a thread."""
+    """Read what the first reader would have to wait for: the usual chart, what search looks in, templates, scripts.
+    Safe in a thread: a reader who comes meanwhile waits for what is being read, and reads nothing twice."""
     from ridgeline.publish.charts import bundle
     from ridgeline.publish.web import chart, static
     from ridgeline.publish.web.question import Question
@@ -70,6 +71,8 @@ def warm(context: Context) -> None:
     static.files()
     bundle.templates().get_template("frontier.html")
     question = Question()
-    chart.chart(chart.settle(context.library, question, context.given.prices), question)
+    asked = chart.settle(context.library, question, context.given.prices)
+    chart.chart(asked, question)
+    asked.holding.search("", 0, 1)
     gc.collect()
     gc.freeze()  # what was read stays; looking through it again and again would cost every later answer

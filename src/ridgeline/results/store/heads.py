@@ -72,6 +72,15 @@ def block(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"first": rows[0]["no"], "packed": sink.getvalue().to_pybytes()}
 
 
+class Counted(NamedTuple):
+    """Points of a run: how many, how many of them valid, when the first window began, and what sources."""
+
+    points: int
+    valid: int
+    measured_at: str | None
+    sources: list[str]
+
+
 @dataclass(frozen=True, eq=False)
 class Heads:
     """Heads of every revision by number. `current`: which of them count inside their run; `latest`: which of those the
@@ -99,6 +108,19 @@ class Heads:
         if channel is not None:
             keep = keep & (self.channel.codes == self.channel.code(channel))
         return np.flatnonzero(keep)
+
+    def by_run(self) -> dict[int, Counted]:
+        """What the points of each run that count come to, by the run's number."""
+        rows = np.flatnonzero(self.current)
+        source, validity, at = (self.words(name).take(rows) for name in ("source", "validity", "measured_at"))
+        valid, run = validity.codes == validity.code("valid"), self.run[rows]
+        order = np.argsort(run, kind="stable")
+        found = {}
+        for mine in np.split(order, np.flatnonzero(np.diff(run[order])) + 1) if len(order) else []:
+            dates = [at.words[code] for code in np.unique(at.codes[mine]).tolist() if code >= 0]
+            kinds = sorted(source.words[code] for code in np.unique(source.codes[mine]).tolist())
+            found[int(run[mine[0]])] = Counted(len(mine), int(valid[mine].sum()), min(dates, default=None), kinds)
+        return found
 
     @cached_property
     def no(self) -> Ints:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, Select, case, func, select, update
+from sqlalchemy import Connection, Select, func, select, update
 
 from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.point import Axis, Point, Source, Validity
@@ -51,9 +51,9 @@ def refuse_unknown(facts: Mapping[str, str]) -> None:
         raise InputError(problems, hint=f"filters: {', '.join(FILTERS)}")
 
 
-def runs(connection: Connection, channel: str | None) -> list[dict[str, Any]]:
+def runs(connection: Connection, heads: Heads, channel: str | None) -> list[dict[str, Any]]:
     """Runs, newest first, with their counts."""
-    r, c, p = t.runs.c, t.run_channels.c, t.current_points.c
+    r, c = t.runs.c, t.run_channels.c
     published = select(t.receipts.c.run, func.max(t.receipts.c.at).label("at"))
     published_at = published.where(t.receipts.c.channel == "published").group_by(t.receipts.c.run).subquery()
     failed = select(t.failures.c.run, func.count().label("failures")).group_by(t.failures.c.run).subquery()
@@ -70,24 +70,13 @@ def runs(connection: Connection, channel: str | None) -> list[dict[str, Any]]:
     )  # fmt: skip
     if channel is not None:
         query = query.where(c.channel == channel)
-    valid = func.sum(case((p.validity == "valid", 1), else_=0))
-    counted = select(p.run, p.source, func.count(), valid, func.min(p.measured_at)).group_by(p.run, p.source)
-    counts: dict[int, list[tuple[str, int, int, str | None]]] = {}
-    for run, *told in connection.execute(counted.order_by(p.source)):  # one pass over all points, not one a question
-        counts.setdefault(run, []).append((told[0], told[1], told[2], told[3]))
-    found = []
+    counts, found = heads.by_run(), []
     for row in connection.execute(query).mappings():
         plain = dict(row)
-        mine = counts.get(plain.pop("no"), [])
-        plain |= {
-            "channel": plain["channel"] or "withdrawn",
-            "failures": int(plain["failures"] or 0),
-            "points": sum(count for _, count, _, _ in mine),
-            "valid": sum(int(valid) for _, _, valid, _ in mine),
-            "measured_at": min((at for *_, at in mine if at is not None), default=None),
-            "sources": [source for source, *_ in mine],
-        }
-        found.append(plain)
+        mine = counts.get(plain.pop("no"))
+        told = mine._asdict() if mine else {"points": 0, "valid": 0, "measured_at": None, "sources": []}
+        plain |= {"channel": plain["channel"] or "withdrawn", "failures": int(plain["failures"] or 0)}
+        found.append({**plain, **told})
     return found
 
 

@@ -219,7 +219,7 @@ class Store:
     def runs(self, channel: str | None = None) -> list[dict[str, Any]]:
         """Runs, newest first: id, origin, name, three dates, channel, counts of points and failures, sources."""
         with self.database.reading() as connection:
-            return query.runs(connection, channel)
+            return query.runs(connection, self._read_heads(connection), channel)
 
     def run_id(self, prefix: str) -> str:
         """The run with this id, beginning of an id, or name. Raises InputError for none or several."""

@@ -24,28 +24,29 @@ export function placeLabels(lines, box, walls) {
     for (const [x, y] of along(item.line)) taken.push([x, y, item.key, item.pad]);
   }
   const height = 14;
-  const clearance = (x, y, width, own) => {
+  const clearance = (x, y, width, own, enough) => { // exact down to `enough`: what has less air than that is out anyway
     let air = Math.min(y - box.top, box.bottom - 3 - y - height, box.edge - x - width, x - box.left);
     for (const [px, py, key, pad] of taken) {
-      const distance = Math.hypot(Math.max(x - px, 0, px - x - width), Math.max(y - py, 0, py - y - height)) - (key === own ? 0 : pad);
-      if (distance < air) air = distance;
+      const dx = px < x ? x - px : px > x + width ? px - x - width : 0, dy = py < y ? y - py : py > y + height ? py - y - height : 0;
+      const distance = Math.sqrt(dx * dx + dy * dy) - (key === own ? 0 : pad);
+      if (distance < air && (air = distance) < enough) return air;
     }
     return air;
   };
   return lines.map(item => {
     const [ex, ey] = item.line.at(-1), w = item.width, atEnd = [ex + 12, ey - 7];
-    let spot = clearance(...atEnd, w, item.key) >= 4 ? atEnd : null, leader = null;
+    let spot = clearance(...atEnd, w, item.key, 4) >= 4 ? atEnd : null, leader = null;
     if (!spot) {
       let best = 5;
       const step = taken.length > 600 ? 3 : 1; // in a crowd every third place is tried
       for (const [x, y] of along(item.line).filter((_, i) => i % step === 0)) for (const [cx, cy] of [[x + 8, y - 21], [x - w - 8, y + 8], [x + 8, y + 8], [x - w - 8, y - 21]]) {
-        const air = Math.min(clearance(cx, cy, w, item.key), 14);
+        const air = Math.min(clearance(cx, cy, w, item.key, best), 14);
         if (air > best) { best = air; spot = [cx, cy]; }
       }
     }
     if (!spot) {
       const x = Math.min(box.right + 10, box.edge - w), free = [];
-      for (let y = box.top; y < box.bottom - 17; y += 4) if (clearance(x, y, w, item.key) >= 3) free.push(y);
+      for (let y = box.top; y < box.bottom - 17; y += 4) if (clearance(x, y, w, item.key, 3) >= 3) free.push(y);
       if (!free.length) return null;
       const y = free.reduce((a, b) => (Math.abs(b - ey + 7) < Math.abs(a - ey + 7) ? b : a));
       spot = [x, y];

@@ -1,7 +1,8 @@
 /* The frontier as a served page: the query string is the state, and the server answers for another question. */
 import { el, one } from './dom.js';
 import { frontierPage } from './frontier.js';
-import { fetchJson, servedPagePage, showNotice } from './served.js';
+import { fetchJson, servedPage, showNotice } from './served.js';
+import { decode, encode } from './state.js';
 
 /* The frame is painted before the chart is drawn. (A hidden tab paints nothing, and does not wait.) */
 await new Promise(go => { requestAnimationFrame(() => setTimeout(go)); setTimeout(go, 120); });

@@ -2,7 +2,7 @@
    and the chosen request are the query string. */
 import { columns } from './columns.js';
 import { el, figure, number, one } from './dom.js';
-import { fetchJson, servedPagePage, showNotice } from './served.js';
+import { fetchJson, servedPage, showNotice } from './served.js';
 import { decode, encode } from './state.js';
 import { timeline } from './timeline.js';
 
