@@ -156,7 +156,7 @@ def test_an_idle_engine_needs_time_to_wake() -> None:
 
 def test_every_parameter_says_where_it_comes_from() -> None:
     own, fitted, assumed = (parameters_for(*name) for name in (("H200", "vllm"), ("MI355X", "vllm"), ("MI300X", "trt")))
-    assert len(own.provenance) == 25
+    assert len(own.provenance) == 26
     assert all("measured" in text or "assumption" in text for text in own.provenance.values())
     assert all(text.startswith("assumed as measured on H200") for text in assumed.provenance.values())
     assert assumed.kv_read == own.kv_read
