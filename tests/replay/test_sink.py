@@ -32,6 +32,24 @@ def test_all_records_are_written_in_order_and_elsewhere() -> None:
     assert sys.getswitchinterval() == before
 
 
+def test_what_came_is_flushed_after_a_while_and_nothing_when_nothing_came() -> None:
+    done: list[str] = []
+    flushed = threading.Event()
+
+    def flush() -> None:
+        done.append("flush")
+        flushed.set()
+
+    with BackgroundSink(lambda batch: done.append("write"), flush, keep_s=0.0) as sink:
+        sink.take([row(0)])
+        assert flushed.wait(10)
+        threading.Event().wait(0.5)
+        assert done == ["write", "flush"]
+    with BackgroundSink(lambda batch: done.append("write"), flush, keep_s=3600.0) as sink:
+        sink.take([row(0)])
+    assert done == ["write", "flush", "write"], "the end of the block is the writer's business"
+
+
 def test_a_full_disk_comes_back_to_the_replay() -> None:
     def full(batch: Sequence[Row]) -> None:
         raise OSError(28, "No space left on device")

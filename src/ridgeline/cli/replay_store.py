@@ -64,7 +64,7 @@ class Store:
                 self.on_sample = self._samples.write
         except OSError as error:
             raise EnvironmentFailed(f"cannot write to `{folder}`: {error}") from error
-        self._sink = BackgroundSink(self._writer.write_rows)
+        self._sink = BackgroundSink(self._writer.write_rows, self._writer.flush)
 
     def take(self, rows: Sequence[Row]) -> None:
         """An `on_rows`."""

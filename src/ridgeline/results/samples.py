@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -109,12 +110,12 @@ def write_samples(path: Path, samples: Sequence[ServerSample]) -> None:
 
 
 class SampleWriter:
-    """Writes scrapes while a run goes on: as an Arrow stream beside the file (`NAME.part`), some at a time, so that a
-    killed run keeps what it had (`recover`). `write` may be called from several threads."""
+    """Writes scrapes while a run goes on: as an Arrow stream beside the file (`NAME.part`), what came in `keep_s` seconds
+    at a time, so that a killed run keeps what it had (`recover`). `write` may be called from several threads."""
 
-    def __init__(self, path: Path, every: int = 30) -> None:
+    def __init__(self, path: Path, keep_s: float = 5.0) -> None:
         self.path, self.part = path, part_of(path)
-        self._every, self._written = every, 0
+        self._keep_s, self._kept_at, self._written = keep_s, time.monotonic(), 0
         self._waiting: list[ServerSample] = []
         self._lock = threading.Lock()
         self._sink = self.part.open("wb")
@@ -124,7 +125,7 @@ class SampleWriter:
         """Take one scrape."""
         with self._lock:
             self._waiting.append(sample)
-            if len(self._waiting) >= self._every:
+            if time.monotonic() - self._kept_at >= self._keep_s:
                 self._flush()
 
     def close(self) -> None:
@@ -150,6 +151,7 @@ class SampleWriter:
             self._written += len(self._waiting)
             self._waiting.clear()
         self._sink.flush()
+        self._kept_at = time.monotonic()
 
 
 def part_of(path: Path) -> Path:
@@ -158,7 +160,9 @@ def part_of(path: Path) -> Path:
 
 
 def recover(part: Path) -> tuple[ServerSample, ...]:
-    """Every whole batch of a stream that was cut off. Raises InputError when not even its head is there."""
+    """Every whole batch of a stream that was cut off. Raises InputError for what is none."""
+    if not part.stat().st_size:  # nothing was written yet
+        return ()
     return from_table(pa.Table.from_batches(list(batches(part)), schema=SCHEMA).unify_dictionaries())
 
 
