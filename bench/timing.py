@@ -36,8 +36,15 @@ def client(url: str, streams: int, requests: int) -> list[dict[str, object]]:
 
     from ridgeline.replay.driver import run_replay
     from ridgeline.replay.endpoint import Endpoint
+    from ridgeline.replay.sink import BackgroundSink
+    from ridgeline.results.records import RecordWriter
 
-    result = run_replay(closed_loop(streams, requests, TOKENS), Bodies(400), Endpoint(url=url))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        RecordWriter(Path(folder) / "records.parquet") as writer,
+        BackgroundSink(writer.write_rows) as sink,  # as in a real run, for what it does to the stamps
+    ):
+        result = run_replay(closed_loop(streams, requests, TOKENS), Bodies(400), Endpoint(url=url), on_rows=sink.take)
     prefix = result.settings["request_id_prefix"]
     return [
         {

@@ -4,6 +4,8 @@ with the general one. Shared by the property tests and the coverage-guided fuzze
 
 from __future__ import annotations
 
+import msgspec
+
 from ridgeline.replay import openai_stream
 from ridgeline.replay.openai_stream import Answer, Ending, ResponseDecoder
 
@@ -29,7 +31,8 @@ def general_only(body: bytes, cuts: list[int], ending: Ending = Ending.COMPLETE,
 
 def told(answer: Answer) -> Answer:
     """What an answer says apart from times."""
-    return answer._replace(
+    return msgspec.structs.replace(
+        answer,
         flags=tuple(flag for flag in answer.flags if flag != "coalesced"),
         first_byte_ns=None,
         first_token_ns=None,

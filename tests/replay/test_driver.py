@@ -7,6 +7,7 @@ import gc
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 import uvloop
 from hand_load import ClosedLoop, Prompts
@@ -87,7 +88,7 @@ def test_a_router_s_own_header_carries_the_stream(name: str, sent: set[str]) -> 
 
     class Child(ClosedLoop):
         def _make(self, at: int, lane: int, turn: int) -> Send:
-            return super()._make(at, lane, turn)._replace(parent_correlation_id="root")
+            return msgspec.structs.replace(super()._make(at, lane, turn), parent_correlation_id="root")
 
     result, server = drive(lambda request: stream(1), Child(1, 2), session_header=name, headers={name: "a caller's"})
     assert {record.outcome for record in result.records} == {Outcome.OK}

@@ -12,6 +12,8 @@ import time
 from enum import Enum
 from typing import Any, Protocol, cast
 
+import msgspec
+
 from ridgeline.replay.framing import Framing, KnownHead
 from ridgeline.replay.openai_stream import Ending, ResponseDecoder
 
@@ -45,32 +47,27 @@ class Owner(Protocol):
         """The exchange is over. Once."""
 
 
-class Exchange:
+class Exchange(msgspec.Struct, eq=False):
     """One request and its answer, all times monotonic nanoseconds. `end_ns` of a complete answer is the stamp of the
     read that completed it."""
 
-    __slots__ = (
-        "connection", "decoder", "end_ns", "ending", "headers", "last_ns", "owner", "reads", "ready", "reason",
-        "reused", "sent_ns", "stamps", "started_ns", "state", "status", "tag",
-    )  # fmt: skip
-
-    def __init__(self, owner: Owner, tag: Any = None) -> None:
-        self.owner = owner
-        self.tag = tag
-        self.connection: Connection | None = None
-        self.reused = False
-        self.state = State.QUEUED
-        self.started_ns = self.last_ns = 0  # once a connection is looked for
-        self.sent_ns: int | None = None
-        self.end_ns: int | None = None
-        self.ending: Ending | None = None
-        self.reason: str | None = None
-        self.status: int | None = None
-        self.headers: tuple[tuple[bytes, bytes], ...] = ()
-        self.decoder: ResponseDecoder | None = None  # once the head has been read
-        self.reads: list[bytes] = []  # as they came, not yet taken apart
-        self.stamps: list[int] = []  # of each
-        self.ready = False
+    owner: Owner
+    tag: Any = None
+    connection: Connection | None = None
+    reused: bool = False
+    state: State = State.QUEUED
+    started_ns: int = 0  # once a connection is looked for
+    last_ns: int = 0
+    sent_ns: int | None = None
+    end_ns: int | None = None
+    ending: Ending | None = None
+    reason: str | None = None
+    status: int | None = None
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    decoder: ResponseDecoder | None = None  # once the head has been read
+    reads: list[bytes] = []  # as they came, not yet taken apart
+    stamps: list[int] = []  # of each
+    ready: bool = False
 
     def header(self, name: bytes) -> str | None:
         """The last header of that (lower-case) name."""
@@ -245,7 +242,8 @@ class Connection(asyncio.Protocol):
         framing = self._framing
         assert framing.head is not None
         answered_early = exchange.state is _SENDING
-        if framing.head.keep_alive and not (answered_early or framing.surplus or self.closing):
+        # (One that is closing is found out before it is used again.)
+        if framing.head.keep_alive and not (answered_early or framing.surplus or self._lost):
             framing.next()
             self.idle_since = exchange.last_ns
             self._pool.on_idle(self)

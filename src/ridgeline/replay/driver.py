@@ -305,7 +305,8 @@ class _Drive:
         if not rows:
             return
         self._health.note(rows)
-        self._tally.note(rows)
+        if self.on_progress is not None:
+            self._tally.note(rows)
         if self._settings.keep_records:
             self._kept += rows
         if self.on_rows is not None:

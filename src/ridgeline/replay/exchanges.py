@@ -1,11 +1,12 @@
 """The requests under way in one process: sends become bytes, bytes become rows.
 
 While answers arrive, reads are kept with their stamps. Everything else, which is sending, taking apart answers that may
-be over and, twenty times a second, what has gathered of the others, is work that waits: it is done in slices of at most
-3 ms, between which the loop polls its sockets, so that no stamp is later than a slice. Shorter ones cost more than they
-are worth: a server that is asked one request at a time falls asleep between two, and waking it is dear. Where the
-sockets alone keep the loop busy for longer, work gets a third of its time, or requests would never leave. (The time of
-an answer's end is the stamp of its last byte, so a late report moves nothing but a send that is due at once.)
+be over and, twenty times a second, what has gathered of the others, is work that waits: it is done in slices between
+which the loop polls its sockets, so that no stamp is later than a slice. While answers stream in, a slice is a quarter
+of a millisecond. Where every answer comes in one read it is 3 ms: a server that is asked one request at a time falls
+asleep between two, and waking it is dear. Where the sockets alone keep the loop busy for longer, work gets a third of
+its time, or requests would never leave. (The time of an answer's end is the stamp of its last byte, so a late report
+moves nothing but a send that is due at once.)
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from ridgeline.trace.pacing.api import Send
 from ridgeline.trace.prompts.api import PromptSource
 
 PUMP_S = 0.05
-_SLICE_NS = 3_000_000
-_FEW = 64  # sends and reads, whatever the clock says
+_STREAMING_NS, _WHOLE_NS = 250_000, 3_000_000  # slices
+_FEW = 4  # sends and reads, whatever the clock says
 _OPENED = 8  # new connections in a slice: most of what they take comes after it
 
 
@@ -85,6 +86,7 @@ class Exchanges:
         self._gathered: deque[Exchange] = deque()  # are not, as far as one knows
         self._called = False  # a slice is coming
         self._called_ns = 0  # since when
+        self._slice_ns = _STREAMING_NS
 
     async def open(self) -> None:
         await self._client.open()
@@ -102,7 +104,9 @@ class Exchanges:
             self._work()
 
     def pump(self) -> None:
-        self._gathered.extend(exchange for exchange in self._under_way.values() if exchange.reads)
+        if not self._gathered:
+            self._gathered.extend([each for each in self._under_way.values() if each.reads and not each.ready])
+            self._slice_ns = _STREAMING_NS if self._gathered else _WHOLE_NS
         self._call()
 
     async def close(self) -> dict[str, float]:
@@ -149,7 +153,7 @@ class Exchanges:
     def _work(self) -> None:
         """One slice, taking turns, so that neither sends nor answers starve the others."""
         at = now()
-        until = at + max(_SLICE_NS, (at - self._called_ns) // 2 if self._called else 0)
+        until = at + max(self._slice_ns, (at - self._called_ns) // 2 if self._called else 0)
         self._called = False
         to_send, to_read, gathered = self._to_send, self._to_read, self._gathered
         opened = 0

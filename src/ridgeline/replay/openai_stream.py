@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -24,6 +24,7 @@ from ridgeline.replay.usage import NOTHING, Usage, usages
 
 _decode = msgspec.json.Decoder().decode
 _BOM = b"\xef\xbb\xbf"
+_DONE = b"[DONE]"
 _LESSON_EVERY = 8  # content events at least: learning costs as much as reading four of them
 _ERROR_LENGTH = 500  # characters of a server's own words worth keeping
 
@@ -43,7 +44,7 @@ class Ending(Enum):
 _COMPLETE, _OK = Ending.COMPLETE, Outcome.OK
 
 
-class Answer(NamedTuple):
+class Answer(msgspec.Struct, frozen=True):
     """What an answer said and when. Times are those given to `feed`. Per choice where there may be several."""
 
     outcome: Outcome
@@ -79,41 +80,32 @@ class Answer(NamedTuple):
         return max(0, self.usage.completion_tokens - (self.usage.reasoning_tokens or 0))
 
 
-class ResponseDecoder:
+class ResponseDecoder(msgspec.Struct, eq=False):
     """One answer. `status` and `content_type` are those of its head; the type only appears in messages, so a caller may
     set it later, before `close`, when the answer turns out not to be `streaming`."""
 
-    __slots__ = (
-        "_body", "_chunk_ns", "_chunk_tokens", "_counted_at", "_done", "_error", "_finish", "_first", "_first_byte",
-        "_first_visible", "_flags", "_hidden", "_last_byte", "_lesson_at", "_no_completion", "_repeat", "_status",
-        "_stream", "_texts", "_usage", "_whole", "content_type",
-    )  # fmt: skip
-
-    def __init__(self, status: int = 200, content_type: str = "text/event-stream") -> None:
-        self._status = status
-        self.content_type = content_type
-        self._body: list[bytes] = []  # bytes not yet known to be an event stream
-        self._whole = status // 100 != 2  # known to be something else
-        self._no_completion = False  # a success by its status, but its body is an error or something else altogether
-        self._stream: EventStream | None = None
-        self._counted_at = 0  # content events there were when the server last counted
-        self._first_byte: int | None = None
-        self._last_byte = 0
-        self._first_visible: int | None = None
-        self._chunk_ns: list[int] = []
-        self._chunk_tokens: list[int | None] | None = None  # a list once the server has told any
-        self._first: dict[int, int] = {}
-        self._texts: dict[int, list[str]] = {}
-        self._hidden: dict[int, list[str]] = {}
-        self._finish: dict[int, str] = {}
-        self._usage = NOTHING
-        self._repeat: Repeat | None = (
-            None  # the shape of the last event, when others may follow that differ in their text
-        )
-        self._lesson_at = 2  # content events before the next try to learn it
-        self._error: str | None = None
-        self._done = False
-        self._flags: set[str] = set()
+    _status: int = 200
+    content_type: str = "text/event-stream"
+    _body: list[bytes] = []  # bytes not yet known to be an event stream
+    _whole: bool = False  # known to be something else
+    _no_completion: bool = False  # a success by its status, but its body is an error or something else altogether
+    _stream: EventStream | None = None
+    _counted_at: int = 0  # content events there were when the server last counted
+    _first_byte: int | None = None
+    _last_byte: int = 0
+    _first_visible: int | None = None
+    _chunk_ns: list[int] = []
+    _chunk_tokens: list[int | None] | None = None  # a list once the server has told any
+    _first: dict[int, int] = {}
+    _texts: dict[int, list[str]] = {}
+    _hidden: dict[int, list[str]] = {}
+    _finish: dict[int, str] = {}
+    _usage: Usage = NOTHING
+    _repeat: Repeat | None = None  # the shape of the last event, when others may follow that differ in their text
+    _lesson_at: int = 2  # content events before the next try to learn it
+    _error: str | None = None
+    _done: bool = False
+    _flags: set[str] = set()
 
     @property
     def streaming(self) -> bool:
@@ -126,6 +118,7 @@ class ResponseDecoder:
             return
         if self._first_byte is None:
             self._first_byte = at_ns
+            self._whole = self._status // 100 != 2
         if self._stream is None:
             self._last_byte = at_ns
             if self._body:
@@ -163,6 +156,8 @@ class ResponseDecoder:
                     self._repeat = learn(event)
                     if self._repeat is not None and number < len(events):
                         return b"data: " + b"\n\ndata: ".join(events[number:]) + b"\n\n"
+            elif event == _DONE:
+                self._done, self._repeat = True, None
             else:
                 self._event(b"", event, at_ns)
         return b""
@@ -191,7 +186,7 @@ class ResponseDecoder:
         if self._stream is None:
             self._read_whole(b"".join(self._body), ending)
         elif not self._done and (pending := self._stream.pending) is not None:
-            if pending.strip() == b"[DONE]":
+            if pending.strip() == _DONE:
                 self._done = True
             else:
                 self._flags.add("partial_event")
@@ -201,7 +196,8 @@ class ResponseDecoder:
         else:
             outcome, error = self._verdict(ending, reason)
         usage = self._usage
-        if usage.completion_tokens is not None and (usage.reasoning_tokens or 0) > usage.completion_tokens:
+        reasoned, generated = usage.reasoning_tokens, usage.completion_tokens
+        if reasoned and generated is not None and reasoned > generated:
             self._flags.add("reasoning_over_completion")
         chunk_ns = self._chunk_ns
         if len(chunk_ns) > 1 and len(set(chunk_ns)) < len(chunk_ns):
@@ -268,7 +264,7 @@ class ResponseDecoder:
         if self._done:
             self._flags.add("after_done")
             return
-        if len(data) < 16 and data.strip() == b"[DONE]":
+        if len(data) < 16 and data.strip() == _DONE:
             self._done = True
             self._repeat = None
             return

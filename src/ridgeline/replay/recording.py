@@ -21,12 +21,12 @@ PHASE, SCHEDULED, SENT, FIRST_TOKEN, LAST_TOKEN, END, OUTCOME, ERROR, FLAGS, COM
 def make_row(send: Send, exchange: Exchange, answer: Answer, clock: ScaledClock) -> Row:
     """The record of a request that has ended, in the order of `FIELDS` (a test holds it to that). Times become
     simulated; a response's odd headers become flags."""
-    session, key = send.session, send.key
-    conversation = session.conversations[key.conversation]
-    turn = conversation.turns[key.turn]
-    (
-        outcome, error, flags, first_byte, _, first_visible, _, chunks, chunk_tokens, usage, *_
-    ) = answer  # fmt: skip
+    session, (conversation_index, turn_index) = send.session, send.key
+    conversation = session.conversations[conversation_index]
+    turn = conversation.turns[turn_index]
+    usage = answer.usage
+    error, flags, chunks, chunk_tokens = answer.error, answer.flags, answer.chunk_ns, answer.chunk_tokens
+    first_byte, first_visible = answer.first_byte_ns, answer.first_visible_ns
     status, sent, end = exchange.status, exchange.sent_ns, exchange.end_ns
     if status is None:
         seen = None
@@ -58,7 +58,7 @@ def make_row(send: Send, exchange: Exchange, answer: Answer, clock: ScaledClock)
         send.tree,
         session.id,
         conversation.id,
-        key.turn,
+        turn_index,
         conversation.depth,
         send.correlation_id,
         send.parent_correlation_id,
@@ -72,13 +72,16 @@ def make_row(send: Send, exchange: Exchange, answer: Answer, clock: ScaledClock)
         first_visible,
         chunks[-1] if seen else None,
         end,
-        outcome,
+        answer.outcome,
         status,
         error,
         flags,
         turn.input_tokens,
         send.max_tokens,
-        *usage,
+        usage.prompt_tokens,
+        usage.completion_tokens,
+        usage.reasoning_tokens,
+        usage.cached_tokens,
         seen,
         chunk_tokens[0] if chunk_tokens else None,
         tuple(chunks),

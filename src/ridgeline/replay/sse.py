@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 from typing import TypeAlias
 
+import msgspec
+
 _BOM = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
@@ -22,19 +24,16 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 Event: TypeAlias = tuple[bytes, bytes]
 
 
-class EventStream:
+class EventStream(msgspec.Struct, eq=False):
     """One stream. `feed` returns the events these bytes completed, `plain` does for the common read; `pending` is what
     the end would discard."""
 
-    __slots__ = ("_between", "_data", "_line", "_name", "_skip_lf", "_started")
-
-    def __init__(self) -> None:
-        self._started = False  # the byte order mark was looked for
-        self._between = False  # between events: nothing is kept of earlier bytes
-        self._skip_lf = False  # the last byte was a CR that ended a line: an LF that follows belongs to it
-        self._line = bytearray()  # a line without its end
-        self._data: list[bytes] = []
-        self._name = b""
+    _started: bool = False  # the byte order mark was looked for
+    _between: bool = False  # between events: nothing is kept of earlier bytes
+    _skip_lf: bool = False  # the last byte was a CR that ended a line: an LF that follows belongs to it
+    _line: bytearray = bytearray()  # a line without its end
+    _data: list[bytes] = []
+    _name: bytes = b""
 
     def feed(self, data: bytes) -> list[Event]:
         """Take more bytes; return the events that are complete now, in order."""

@@ -8,10 +8,12 @@ Anthropic's, where `input_tokens` leaves out what was read from or written to th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 
-class Usage(NamedTuple):
+class Usage(msgspec.Struct, frozen=True, gc=False):
     """What the server counted. None: it did not say."""
 
     prompt_tokens: int | None = None
@@ -23,7 +25,12 @@ class Usage(NamedTuple):
         """The later statement wins, field by field: a count once given is not lost when a later chunk leaves it out."""
         if self is NOTHING:
             return newer
-        return Usage(*(old if new is None else new for old, new in zip(self, newer, strict=True)))
+        return Usage(
+            self.prompt_tokens if newer.prompt_tokens is None else newer.prompt_tokens,
+            self.completion_tokens if newer.completion_tokens is None else newer.completion_tokens,
+            self.reasoning_tokens if newer.reasoning_tokens is None else newer.reasoning_tokens,
+            self.cached_tokens if newer.cached_tokens is None else newer.cached_tokens,
+        )
 
 
 NOTHING = Usage()

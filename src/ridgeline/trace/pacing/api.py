@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from ridgeline.core.record import Outcome, Phases
 from ridgeline.trace.session import Session, Turn, TurnKey
 
 
-class Send(NamedTuple):
-    """One request to send now."""
+class Send(msgspec.Struct, frozen=True, gc=False):
+    """One request to send now. (A struct is made and read in a third of a named tuple's time.)"""
 
     id: int  # counts up from 0 over the whole replay, in the order of sending
     phase: str  # "warmup" | "profiling"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import TypeAlias
 
 from ridgeline.core.errors import InputError
 from ridgeline.core.record import Outcome, Phases
@@ -27,11 +27,7 @@ from ridgeline.trace.session import Session, TurnKey
 ONLY_TURN = TurnKey(0, 0)
 
 
-class _Slot(NamedTuple):
-    """A lane that may send, and since when."""
-
-    free_ns: int
-    lane: int
+_Slot: TypeAlias = tuple[int, int]  # since when a lane may send, and the lane
 
 
 class _SingleTurns(ABC):
@@ -55,7 +51,7 @@ class _SingleTurns(ABC):
 
     def begin(self, now_ns: int) -> None:
         self._ledger.begin(now_ns)
-        self._free = [_Slot(now_ns, lane) for lane in range(self._settings.concurrency)]
+        self._free = [(now_ns, lane) for lane in range(self._settings.concurrency)]
         if not self._warming:
             self._open(now_ns)
 
@@ -80,10 +76,10 @@ class _SingleTurns(ABC):
     def completed(self, send_id: int, at_ns: int, outcome: Outcome) -> None:
         """Raises KeyError for an id that is not in flight."""
         lane = self._ledger.returned(send_id, at_ns, outcome)
-        heappush(self._free, _Slot(at_ns, lane))
+        heappush(self._free, (at_ns, lane))
         if self._warming and self._dealt >= self._settings.warmup_requests and not self._ledger.in_flight:
             self._warming = False
-            self._free = [_Slot(at_ns, slot.lane) for slot in sorted(self._free, key=lambda slot: slot.lane)]
+            self._free = sorted((at_ns, lane) for _, lane in self._free)
             self._open(at_ns)
 
     @property
@@ -107,7 +103,7 @@ class _SingleTurns(ABC):
             return None
         if not self._warming:
             return self._measured_due()
-        return self._free[0].free_ns if self._free and self._dealt < self._settings.warmup_requests else None
+        return self._free[0][0] if self._free and self._dealt < self._settings.warmup_requests else None
 
     @abstractmethod
     def _measured_due(self) -> int | None: ...
@@ -117,11 +113,11 @@ class _SingleTurns(ABC):
         """Take the lane for a request of the measured window that is due."""
 
     def _send(self, due_ns: int) -> Send:
-        lane = heappop(self._free).lane if self._warming else self._measured_lane()
+        lane = heappop(self._free)[1] if self._warming else self._measured_lane()
         session = self._sessions[self._dealt % len(self._sessions)]
         tree = self._dealt
         self._dealt += 1
-        return Send(  # by position: naming eleven arguments takes as long again
+        return Send(
             self._ledger.send(lane),
             "warmup" if self._warming else "profiling",
             lane,
@@ -143,10 +139,10 @@ class ClosedLoopPacer(_SingleTurns):
         super().__init__(sessions, settings)
 
     def _measured_due(self) -> int | None:
-        return self._free[0].free_ns if self._free else None
+        return self._free[0][0] if self._free else None
 
     def _measured_lane(self) -> int:
-        return heappop(self._free).lane
+        return heappop(self._free)[1]
 
 
 class OpenLoopPacer(_SingleTurns):
@@ -166,7 +162,7 @@ class OpenLoopPacer(_SingleTurns):
         profiling = not self._warming
         super().completed(send_id, at_ns, outcome)
         if profiling:
-            heappush(self._lanes, heappop(self._free).lane)
+            heappush(self._lanes, heappop(self._free)[1])
 
     def _open(self, at_ns: int) -> None:
         super()._open(at_ns)
