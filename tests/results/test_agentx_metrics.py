@@ -74,7 +74,13 @@ TAGS = {
     "usage_prompt_tokens": 640,
     "usage_completion_tokens": 9,
     "usage_total_tokens": 649,
+    "usage_reasoning_tokens": 3,
     "usage_prompt_cache_read_tokens": 512,
+    "osl_mismatch_diff_pct": 100 * (9 - 11) / 11,
+    "http_req_waiting": 90.0,
+    "http_req_receiving": 210.0,
+    "http_req_blocked": 0.0,
+    "http_req_dns_lookup": 0.0,
 }
 RUN_LEVEL = {
     "request_count": 2,
