@@ -42,7 +42,7 @@ class Step(NamedTuple):
 
     start_ns: int
     end_ns: int
-    batches: tuple[Batch | None, ...]
+    batches: Sequence[Batch | None]
     tokens: list[list[Token]]  # per rank
 
 
@@ -85,13 +85,14 @@ class _Flying(NamedTuple):
 
     start_ns: int
     end_ns: int
-    batches: tuple[Batch | None, ...]
+    batches: list[Batch | None]
 
 
 class Engine:
     """Ranks, the steps under way, and the one planned behind them. `lazy`: steps that only decode are not walked and
-    tell no tokens; what a request got follows from `Request.emits` and `stamps`. `stages`: of a pipeline; a step takes
-    its price in each, and the next one may begin when the first stage is through."""
+    tell no tokens; what a request got follows from `Request.emits` and `stamps`. A rank with nothing but such steps
+    before it is *calm*: the others' steps pass it by, and it is told of them when something happens to it. `stages`:
+    of a pipeline; a step takes its price in each, and the next one may begin when the first stage is through."""
 
     def __init__(
         self,
@@ -127,6 +128,7 @@ class Engine:
         self._stuck = False  # nothing could begin although there was room for it; until something happens
         self._flying: deque[_Flying] = deque()
         self._planned: list[Batch | None] = [None] * ranks
+        self._calm: list[int | None] = [None] * ranks  # the first step that a calm rank has not been told of
 
     @property
     def wakes_at(self) -> int | None:
@@ -150,12 +152,14 @@ class Engine:
     def submit(self, rank: int, request: Request, now_ns: int) -> None:
         """Queue a request on a rank. Raises ValueError when it can never fit there."""
         request.queued_ns = now_ns
+        self._tell(rank)
         self.ranks[rank].add(request)
         self._stuck = False
 
     def abort(self, rank: int, request: Request) -> None:
         """Forget a request; a step that computes it goes on for the others."""
         if not request.done:
+            self._tell(rank)
             self.ranks[rank].abort(request)
             self.metrics[rank].count_end("abort")
             self._stuck = False
@@ -167,7 +171,8 @@ class Engine:
 
     def settle(self) -> None:
         """Catch up with quiet steps, so that counters and caches can be read."""
-        for scheduler in self.ranks:
+        for rank, scheduler in enumerate(self.ranks):
+            self._tell(rank)
             scheduler.settle()
 
     def finish(self, until_ns: int = 0) -> Step:
@@ -181,13 +186,13 @@ class Engine:
             self.stamps.append(end)
         tokens: list[list[Token]] = []
         answered = False
-        for scheduler, metrics, batch in zip(self.ranks, self.metrics, batches, strict=True):
-            if batch is None:
+        for rank, batch in enumerate(batches):
+            if batch is None or self._calm[rank] is not None:
                 tokens.append([])
                 continue
-            got = scheduler.complete(batch, index)
+            got = self.ranks[rank].complete(batch, index)
             tokens.append(got)
-            metrics.note_step(batch, got, end, self.stamps)
+            self.metrics[rank].note_step(batch, got, end, self.stamps)
             answered = answered or any(token.last for token in got)
         if until_ns > end and self.lazy and self._async and not answered:  # an answer is something that happens
             self._begin(self._leap(end, until_ns), from_idle=False)
@@ -198,13 +203,16 @@ class Engine:
     def _leap(self, now_ns: int, until_ns: int) -> int:
         """Go through as many quiet steps as end by `until_ns`, priced along a straight line; when the last one ends."""
         planned = self._planned
-        ahead = min((s.quiet for s in self.ranks), default=0)
+        told = (self.steps - 1 if first is None else first for first in self._calm)
+        ahead = min(s.quiet - (self.steps - 1 - first) for s, first in zip(self.ranks, told, strict=True))
         if ahead < _SHORTEST_LEAP or self._loads or not any(planned):
             return now_ns
         if any((batch is None) != (not s.running) for s, batch in zip(self.ranks, planned, strict=True)):
             return now_ns
         if any(batch is not None and not batch.quiet for batch in planned):
             return now_ns
+        for rank in range(len(self.ranks)):
+            self._tell(rank)
         first = self.price.seconds(planned)
         count = int(min(ahead, _LONGEST_LEAP, (until_ns - now_ns) / 1e9 / first))
         if count < _SHORTEST_LEAP:
@@ -244,10 +252,11 @@ class Engine:
             while self._lapses and self._lapses[0][0] < self._loads[0][0]:
                 self._lapse()
             _, _, rank, request = heapq.heappop(self._loads)
+            self._tell(rank)
             self.ranks[rank].loaded(request)
         while self._lapses and self._lapses[0][0] <= now_ns:
             self._lapse()
-        batches = tuple(self._planned[i] or self._schedule(i, now_ns) for i in range(len(self.ranks)))
+        batches = [batch or self._schedule(i, now_ns) for i, batch in enumerate(self._planned)]
         self._planned = [None] * len(self.ranks)
         if not any(batches):
             self._stuck = True
@@ -259,7 +268,40 @@ class Engine:
         self.ends_at = self._flying[0].end_ns
         self.steps += 1
         if self._async:
-            self._planned = [self._schedule(i, now_ns) for i in range(len(self.ranks))]
+            self._planned = [self._plan(i, batch, now_ns) for i, batch in enumerate(batches)]
+
+    def _plan(self, rank: int, before: Batch | None, now_ns: int) -> Batch | None:
+        """What a rank does after the step that has just begun, of which `before` is its part."""
+        first, scheduler = self._calm[rank], self.ranks[rank]
+        if first is None:
+            batch = self._schedule(rank, now_ns)
+            if self.lazy and batch and before and before.quiet and batch.quiet and scheduler.quiet > 1:
+                self._calm[rank] = self.steps - 1
+            return batch
+        assert before is not None
+        passed = self.steps - 1 - first
+        before.decode_context = scheduler.context(scheduler.booked + passed - 1)
+        if passed == scheduler.quiet:
+            self._tell(rank)
+        return before
+
+    def _tell(self, rank: int) -> None:
+        """What a calm rank went through; from now on it takes part again."""
+        first = self._calm[rank]
+        if first is None:
+            return
+        self._calm[rank] = None
+        scheduler, metrics = self.ranks[rank], self.metrics[rank]
+        batch, _ = scheduler.flying
+        passed = self.steps - len(self._flying) - first
+        if self._flying:
+            self._flying[-1].batches[rank] = batch
+        else:  # the last step has ended, and the next one has not begun
+            passed -= 1
+        scheduler.leap(passed, first)
+        metrics.note_calm(batch, self.stamps, first, first + passed)
+        if not self._flying:
+            metrics.note_step(batch, scheduler.complete(batch, first + passed), self.stamps[-1], self.stamps)
 
     def _lapse(self) -> None:
         _, _, rank, request = heapq.heappop(self._lapses)

@@ -110,6 +110,13 @@ class RankMetrics:
             if last:
                 self._note_end(request)
 
+    def note_calm(self, batch: Batch, stamps: Sequence[int], first: int, end: int) -> None:
+        """Steps from `first` to before `end` in which everyone decoded."""
+        self._iteration.observe(float(batch.tokens), end - first)
+        between, times = self._between, batch.decodes
+        for step in range(first, end):
+            between.observe((stamps[step] - stamps[step - 1]) / 1e9, times)
+
     def note_quiet(self, batch: Batch, seconds: float, steps: int) -> None:
         """`steps` steps of about `seconds` in which everyone decoded."""
         self._iteration.observe(float(batch.tokens), steps)

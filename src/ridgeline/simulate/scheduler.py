@@ -15,7 +15,7 @@ order (a step prefills or decodes, prefill goes first).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ridgeline.simulate.batch import Batch, Chunk, Entry
@@ -243,14 +243,24 @@ class Scheduler:
 
     def ahead(self, steps: int) -> Batch:
         """The batch `steps` steps after the quiet began."""
-        count, context = self._sums
+        count, _ = self._sums
         limits, batch = self.limits, Batch()
         batch.quiet = True
         batch.crowd = batch.decodes = batch.emitting = count
         batch.tokens = batch.decode_tokens = count * limits.query
-        batch.decode_context = context + steps * count * limits.accepted
+        batch.decode_context = self.context(steps)
         batch.attached = count * limits.accepted / limits.block_size
         return batch
+
+    def context(self, steps: int) -> float:
+        """Tokens in the contexts of a quiet batch `steps` steps after the quiet began."""
+        count, context = self._sums
+        return context + steps * count * self.limits.accepted
+
+    @property
+    def flying(self) -> Sequence[Batch]:
+        """Steps of the crowd that are booked, but not completed."""
+        return self._crowd.flying
 
     @property
     def booked(self) -> int:
