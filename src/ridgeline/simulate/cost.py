@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from ridgeline.engine.formats import Formats, compute_width
 from ridgeline.engine.graphs import FULL, NONE, Ladder, ladder
@@ -27,6 +28,7 @@ from ridgeline.simulate.costparams import CostParameters
 from ridgeline.spec.facts.gpu import Gpu
 from ridgeline.spec.facts.model import Attention, Block, Compressed, Experts, Gqa, Mla, ModelArch, Recurrent
 
+_context = attrgetter("decode_context")
 _SHARPNESS = 4  # of the blend where reading and computing take equally long; kernels overlap them, but not fully
 _REMEMBERED = 1 << 16  # step sizes whose price is kept
 _NARROW_GAIN = 0.5  # of log(peak) from bf16 to 8 or 4 bits that grouped products reach; assumption
@@ -172,21 +174,16 @@ class StepCost:
         """Time of one step of all data-parallel ranks (None: that rank has nothing to do and runs along empty)."""
         tokens = [batch.tokens if batch else 0 for batch in batches]
         mode, most = self.mode(batches, tokens), max(tokens)
-        alone = attached = 0.0
         if mode == NONE:
             total, size = sum(tokens), most
         else:
             size = self._padded(most, mode)
             total = size * len(tokens)
-        for batch, count in zip(batches, tokens, strict=True):
-            alone = max(alone, self.rank_s(batch, size if mode != NONE else count))
-            if batch and batch.attached > attached:
-                attached = batch.attached
-        device = alone + self.joint_s(max(size, 1), total)
+        device = self._slowest_s(batches, None if mode == NONE else size) + self.joint_s(max(size, 1), total)
         if self.drafts:
             device += self.drafts_s(batches)
         device *= self.time_factor * self.p.device
-        host = attached * self.p.attach_s
+        host = max(batch.attached if batch else 0.0 for batch in batches) * self.p.attach_s
         return max(device, self.launch_s(mode)) + self.gaps_s() + host + (self.p.wake_s if from_idle else 0.0)
 
     def mode(self, batches: Iterable[Batch | None], tokens: Sequence[int]) -> str:
@@ -204,6 +201,25 @@ class StepCost:
 
     def _padded(self, tokens: int, mode: str) -> int:
         return (self.ladder.padded(tokens) or tokens) if mode != NONE else tokens
+
+    def _slowest_s(self, batches: Sequence[Batch | None], size: int | None) -> float:
+        """Attention and dense work of the slowest rank. `size`: tokens that all are padded to (None: each its own). Of
+        ranks that only decode, one takes no longer than another with as many requests and as much context, at as many
+        drafts; so few have to be priced."""
+        slowest, decoding = 0.0, []
+        for batch in batches:
+            if batch is not None and not batch.chunks:
+                decoding.append(batch)
+            elif size is not None or batch is not None:
+                slowest = max(slowest, self.rank_s(batch, batch.tokens if batch and size is None else size or 0))
+        if len(decoding) > 1:
+            decoding.sort(key=_context, reverse=True)
+        most = query_tokens = 0
+        for batch in decoding:
+            if batch.decodes > most or batch.decode_tokens * most > query_tokens * batch.decodes:
+                most, query_tokens = batch.decodes, batch.decode_tokens
+                slowest = max(slowest, self.rank_s(batch, batch.tokens if size is None else size))
+        return slowest
 
     def rank_s(self, batch: Batch | None, tokens: int) -> float:
         """Attention and dense work of one rank, seconds."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from ridgeline.simulate.batch import Batch
 from ridgeline.simulate.request import Request
@@ -241,4 +242,9 @@ def snapshot(
 ) -> dict[str, float]:
     """The series of an engine at this moment, as a scrape of its page would give them."""
     found = rows(ranks, metrics, model, histograms=histograms)
-    return {sys.intern(series(name, labels)): value for _, name, labels, value in found}
+    return {_key(name, tuple(labels.items())): value for _, name, labels, value in found}
+
+
+@lru_cache(maxsize=1 << 14)
+def _key(name: str, labels: tuple[tuple[str, str], ...]) -> str:
+    return sys.intern(series(name, dict(labels)))
