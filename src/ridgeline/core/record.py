@@ -6,7 +6,8 @@ not seen; it never stands for zero. The Parquet form and its version are in resu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from array import array
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -71,19 +72,30 @@ class Record:
 
 
 # A record as a plain tuple, its values in the order of `FIELDS`: what the measuring loop makes, because building a
-# frozen object of 37 fields costs as much as decoding a short answer.
+# frozen object of 37 fields costs as much as decoding a short answer. Its `chunk_ns` is packed: 8 bytes an arrival
+# instead of 40, and nothing for the garbage collector to walk or for the writer of a batch to take apart.
 Row: TypeAlias = tuple[Any, ...]
 FIELDS = tuple(Record.__dataclass_fields__)
+CHUNK_NS = FIELDS.index("chunk_ns")
+
+
+def packed(stamps: Iterable[int]) -> bytes:
+    """Signed 64-bit integers in the machine's order. Raises OverflowError for a number beyond them."""
+    return array("q", stamps).tobytes()
 
 
 def from_row(row: Row) -> Record:
     """The record of a row."""
-    return Record(**dict(zip(FIELDS, row, strict=True)))
+    values = dict(zip(FIELDS, row, strict=True))
+    values["chunk_ns"] = tuple(memoryview(row[CHUNK_NS]).cast("q"))
+    return Record(**values)
 
 
 def to_row(record: Record) -> Row:
     """The row of a record."""
-    return tuple([getattr(record, name) for name in FIELDS])
+    values = [getattr(record, name) for name in FIELDS]
+    values[CHUNK_NS] = packed(record.chunk_ns)
+    return tuple(values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

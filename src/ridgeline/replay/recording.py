@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from ridgeline.core.clock import ScaledClock
-from ridgeline.core.record import FIELDS, Outcome, Row
+from ridgeline.core.record import FIELDS, Outcome, Row, packed
 from ridgeline.replay.connection import Exchange
 from ridgeline.replay.openai_stream import Answer, Ending, ResponseDecoder
 from ridgeline.trace.pacing.api import Send
 
 # Places in a row that the client itself looks at.
-PHASE, SCHEDULED, SENT, FIRST_TOKEN, LAST_TOKEN, END, OUTCOME, ERROR, FLAGS, COMPLETION_TOKENS, CHUNKS = (
+PHASE, SCHEDULED, SENT, FIRST_TOKEN, LAST_TOKEN, END, OUTCOME, ERROR, FLAGS, COMPLETION_TOKENS = (
     FIELDS.index(name)
     for name in (
         "phase", "scheduled_ns", "sent_ns", "first_token_ns", "last_token_ns", "end_ns", "outcome", "error", "flags",
-        "completion_tokens", "chunk_ns",
+        "completion_tokens",
     )
 )  # fmt: skip
 
@@ -84,7 +84,7 @@ def make_row(send: Send, exchange: Exchange, answer: Answer, clock: ScaledClock)
         usage.cached_tokens,
         seen,
         chunk_tokens[0] if chunk_tokens else None,
-        tuple(chunks),
+        packed(chunks),
         turn.hit_blocks if blocks else None,
         blocks or None,
     )

@@ -31,7 +31,7 @@ from ridgeline.replay.endpoint import Endpoint
 from ridgeline.replay.exchanges import PUMP_S, Exchanges, Listener
 from ridgeline.replay.health import Health
 from ridgeline.replay.openai_stream import Ending
-from ridgeline.replay.recording import CHUNKS, FLAGS, OUTCOME, lost_row
+from ridgeline.replay.recording import FLAGS, OUTCOME, lost_row
 from ridgeline.trace.pacing.api import Send
 from ridgeline.trace.prompts.api import PromptSource
 from ridgeline.trace.session import Session, TurnKey
@@ -256,7 +256,7 @@ class Workers:
             row, unsent = event
             del self._held[number][row[0]], self._owner[row[0]]
             row[OUTCOME] = Outcome(row[OUTCOME])
-            row[FLAGS], row[CHUNKS] = tuple(row[FLAGS]), tuple(row[CHUNKS])
+            row[FLAGS] = tuple(row[FLAGS])
             self._listener.ended(tuple(row), unsent)
 
     def _bug(self, number: int, text: str) -> None:
