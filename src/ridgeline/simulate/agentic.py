@@ -21,6 +21,7 @@ from ridgeline.engine.options import EngineOptions, options_from
 from ridgeline.simulate.costparams import CostParameters
 from ridgeline.simulate.points import MODELS, Measured
 from ridgeline.simulate.virtual import simulate
+from ridgeline.spec.facts.library import find_gpu
 from ridgeline.trace.agentx import CUT, agentx_sessions
 from ridgeline.trace.pacing import AgentPacer, PacingSettings
 from ridgeline.trace.prompts import make_prompts
@@ -33,6 +34,7 @@ WHOLE_SET = ("dsv4", "glm5.2", "minimaxm3", "kimik3")
 # trace was loaded, and there was no stage of ten requests a lane before the window.
 PACED_SINCE, START_GAP_CAP_S = "2026-07-24", 10.0
 NODE_HOST_BYTES = 1.5e12  # of host memory that eight GPUs' cache tiers share
+STAGES = (1, 2, 4)
 
 
 class Seen(NamedTuple):
@@ -48,37 +50,82 @@ class Seen(NamedTuple):
     requests: int
 
 
-def agentic_options(point: Measured) -> EngineOptions:
-    """How the engine of an agentic point was probably started: room for twice the lanes, SGLang's order and budget.
+class Start(NamedTuple):
+    """What launch scripts of agentic points say of memory and of a step's tokens; `spread`: with data-parallel
+    attention, all ranks together where the engine counts so."""
 
-    A layout that cannot hold the weights is taken over as many stages as can. Raises InputError: unknown model, or a
-    layout in words only.
+    share: float
+    tokens: int
+    spread: int | None = None
+
+
+# By engine, and by model where scripts differ. Values of the public launch scripts.
+STARTS = {
+    "sglang": Start(0.85, 8192, 32_768),
+    "sglang qwen3.5": Start(0.80, 16_384),
+    "sglang dsv4": Start(0.88, 8192, 65_536),
+    "vllm": Start(0.90, 8192),
+    "vllm minimaxm3": Start(0.90, 16_384),
+    "vllm kimik3": Start(0.90, 16_384),
+    "trt": Start(0.94, 16_384),
+    "atom": Start(0.90, 16_384),
+}
+_HOPPER_TOKENS = 8192  # SGLang's own choice on GPUs of 160 GB or less, which those scripts leave alone
+
+
+def start_of(point: Measured, memory_bytes: float) -> Start:
+    """Share of memory and token budget of one step and rank, of an engine started by the public scripts."""
+    engine = point.engine.removeprefix("dynamo-")
+    found = STARTS.get(f"{engine} {point.model}") or STARTS.get(engine) or STARTS["vllm"]
+    ranks = point.topology.dp_ranks if point.topology else 1
+    tokens = (found.spread or found.tokens) if ranks > 1 else found.tokens
+    if engine != "sglang":
+        return found._replace(tokens=tokens)
+    if ranks == 1 and memory_bytes <= 160e9:
+        tokens = min(tokens, _HOPPER_TOKENS)
+    return found._replace(tokens=tokens // ranks)  # SGLang's budget is one of all ranks
+
+
+def agentic_options(point: Measured) -> EngineOptions:
+    """How the engine of an agentic point was probably started: room for twice the lanes, the scripts' memory and
+    budget.
+
+    A layout whose GPUs cannot hold the weights was run on several stages: the fewest that can. Raises InputError:
+    unknown model, a layout in words only, a model that fits no number of stages.
     """
     if point.topology is None:
         raise InputError("a layout given in words only is not modelled")
-    sglang = "sglang" in point.engine
-    topology = point.topology
+    topology, gpu = point.topology, find_gpu(point.hardware)
     if topology.dp_attn and topology.ep == 1:
         topology = replace(topology, ep=topology.tp)
-    options = options_from(
-        MODELS.get(point.model, point.model),
-        point.hardware,
-        topology,
-        point.precision,
-        engine=point.engine,
-        kv_cache_dtype="fp8",
-        num_speculative_tokens=point.drafts,
-        acceptance_length=point.accepted,
-        max_num_seqs=max(8, 2 * point.conc),
-        max_num_batched_tokens=8192,
-        prefill_first=sglang,
-        scheduler_reserve_full_isl=not sglang,
-        gpu_memory_utilization=0.85 if sglang else 0.9,
-    )
+    sglang = "sglang" in point.engine
+    start = start_of(point, gpu.memory_bytes)
+    for stages in STAGES:
+        options = options_from(
+            MODELS.get(point.model, point.model),
+            gpu,
+            replace(topology, pp=topology.pp * stages),
+            point.precision,
+            engine=point.engine,
+            kv_cache_dtype="fp8",
+            num_speculative_tokens=point.drafts,
+            acceptance_length=point.accepted,
+            max_num_seqs=max(8, 2 * point.conc),
+            max_num_batched_tokens=start.tokens,
+            prefill_first=sglang,
+            scheduler_reserve_full_isl=not sglang,
+            gpu_memory_utilization=start.share,
+        )
+        try:
+            plan = memory_of(options).plan
+        except InputError:
+            if stages == STAGES[-1]:
+                raise
+            continue
+        break
     if point.offload:
-        row = memory_of(options).plan.needed(1 << 16, 0) / (1 << 16)
-        own = NODE_HOST_BYTES / 8 * topology.attention_tp
-        options = replace(options, host_kv_tokens=int(own / row))
+        own = NODE_HOST_BYTES / 8 * options.topology.attention_tp * options.topology.pp
+        options = replace(options, host_kv_tokens=int(own / (plan.needed(1 << 16, 0) / (1 << 16))))
     return options
 
 

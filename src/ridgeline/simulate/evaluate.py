@@ -1,8 +1,8 @@
 """Predictions beside measurements, for any file of points that `points` reads.
 
-Fixed-sequence points come from the steady state, agentic ones from a replay of synthetic agent sessions in virtual time
-(agentic.py), single steps from the price of a step. An error is a share of what was measured; that of a cache hit, which
-is a share itself, is the plain difference.
+Fixed-sequence points come from the steady state, agentic ones from a replay of synthetic agent sessions in virtual
+time (agentic.py), single steps from the price of a step. An error is a share of what was measured; that of a cache hit,
+which is a share itself, is the plain difference.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Sessions in the shape of the public AgentX set (cc-traces-weka-062126), which cannot be had everywhere.
 
-What is published of it, and held here within about a tenth: 393 sessions of 3 to 3,050 entries, 57,000 requests outside
-subagents, half of them beyond 256,000 tokens, 42,000 inside subagents, nearly all below; 97 % of all blocks seen before.
-What was seen in replays of it, and is met within a quarter: prompts of 94,000 to 152,000 tokens and answers of 770 to
-1,040 tokens on average, 0.02 to 0.06 requests a lane and second where an answer takes 20 to 3 s (DeepSeek-V4.1-Flash on
-GB300, DeepSeek-V4-Pro under ATOM on MI355X: points the engine model was not evaluated on). The pause before a turn
-follows kv-cache-tester's sessions (Apache-2.0), a little shorter. Everything between these figures is assumption.
+What is published of it, and held here within about a tenth: 393 sessions of 3 to 3,050 entries, 57,000 requests
+outside subagents, half of them beyond 256,000 tokens, 42,000 inside subagents, nearly all below; 97 % of blocks seen
+before. What was seen in replays of it, and is met within a quarter: prompts of 94,000 to 152,000 tokens and answers of
+770 to 1,040 tokens on average, 0.02 to 0.06 requests a lane and second where an answer takes 20 to 3 s
+(DeepSeek-V4.1-Flash on GB300, DeepSeek-V4-Pro under ATOM on MI355X: points the engine model was not evaluated on). The
+pause before a turn follows kv-cache-tester's sessions (Apache-2.0), a little shorter. Everything between these figures
+is assumption.
 
 Sessions are built as recordings, so they go through the same rules as a file would. Equal arguments give equal
 sessions, on every machine.
@@ -18,6 +19,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from ridgeline.core.units import nanoseconds
@@ -117,7 +119,7 @@ def compressed(session: Session, cap_ns: int) -> Session:
     earlier generation of the harness did to a trace. Who continues whom, and who waits for whom, stays as recorded."""
     starts = sorted(turn.at_ns for conv in session.conversations for turn in conv.turns if turn.at_ns is not None)
     after, cuts, total = [-1], [0], 0
-    for one, other in zip(starts, starts[1:], strict=False):
+    for one, other in pairwise(starts):
         if other - one > cap_ns:
             total += other - one - cap_ns
             after.append(other)
