@@ -5,7 +5,9 @@
 a: one-token answers, 64 streams. b: 256-token streams, 64. dN: first token after 50 ms, then one each 10 ms, 64
 tokens, N streams. f: 400 kB bodies of 40 fragments, one token, 16 streams. The client runs on one core and keeps and
 writes whole records; its CPU is that of load and finish together. Server on the other core, loopback, medians of
-`--repeat`. `--floors` runs the bare protocol clients that lie beside the server's source, for comparison.
+`--repeat`. `--floors` runs the bare protocol client that lies beside the server's source in turn with it, with one JSON
+parse an event where orjson is installed, and gives the ratios: a machine's own speed differs by two times from one
+quarter of an hour to the next, and they do not.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -92,18 +96,22 @@ def run(server: NullServer, name: str, load: Load) -> dict[str, float]:
     return seen | {"events": stats["events"]}
 
 
-def floor(server: NullServer, load: Load, parser: str) -> dict[str, float] | None:
+def floor(server: NullServer, load: Load) -> dict[str, float] | None:
     script = known("loadgen/pyclient.py")
     if script is None:
         return None
     server.configure(load.first_us, load.gap_us)
     numbers = [server.port, load.concurrency, load.requests, load.tokens, load.body]
-    command = [sys.executable, str(script), *map(str, numbers), "--parser", parser]
+    command = [sys.executable, str(script), *map(str, numbers), *(["--json"] if find_spec("orjson") else [])]
     done = subprocess.run(command, stdout=subprocess.PIPE, preexec_fn=pinned_to_client_core)
     if done.returncode != 0:
         return None
     seen = json.loads(done.stdout)
     return {"wall_s": seen["wall"], "cpu_s": seen["cpu"], "events": seen["events"], "peak_mb": seen["rss_kb"] / 1024}
+
+
+def medians(runs: Sequence[dict[str, float]]) -> dict[str, float]:
+    return {key: statistics.median(each[key] for each in runs) for key in runs[0]}
 
 
 def row(label: str, load: Load, seen: dict[str, float]) -> str:
@@ -134,11 +142,17 @@ def main() -> int:
     with server:
         for name in options.only.split(","):
             load = LOADS[name]
-            runs = [run(server, name, load) for _ in range(options.repeat)]
-            seen = {key: statistics.median(each[key] for each in runs) for key in runs[0]}
+            runs, bare = [], []
+            for _ in range(options.repeat):
+                runs.append(run(server, name, load))
+                if options.floors and (one := floor(server, load)):
+                    bare.append(one)
+            seen = medians(runs)
             print(row(f"{name}: ridgeline", load, seen) + (f"   target: {load.target}" if load.target else ""))
-            if options.floors and (bare := floor(server, load, "httptools")):
-                print(row(f"{name}: uvloop + httptools", load, bare))
+            if bare:
+                least = medians(bare)
+                rate, cpu = least["wall_s"] / seen["wall_s"], seen["cpu_s"] / least["cpu_s"]
+                print(row(f"{name}: bare client", load, least) + f"   rate {rate:.2f} of its, CPU {cpu:.1f} times its")
     return 0
 
 
