@@ -154,6 +154,15 @@ def test_an_idle_engine_needs_time_to_wake() -> None:
     assert price.seconds(batch, from_idle=True) - price.seconds(batch) == pytest.approx(price.p.wake_s)
 
 
+def test_index_keys_are_scored_in_eight_bits() -> None:
+    price = cost("glm-5.2", "b300", Topology(8), "fp4")
+    near, far = (price.prefill_s(prefilling(1000, context)) for context in (100_000, 200_000))
+    scan = sum(c.scan_flops for c in price.caches)
+    assert scan and all(c.limit is not None and c.limit < 100_000 for c in price.caches)  # so only the scan grows
+    peak = price.gpu.flops("fp8") * price.p.sparse_attention
+    assert far - near == pytest.approx(1000 * 100_000 * scan / peak)
+
+
 def test_every_parameter_says_where_it_comes_from() -> None:
     own, fitted, assumed = (parameters_for(*name) for name in (("H200", "vllm"), ("MI355X", "vllm"), ("MI300X", "trt")))
     assert len(own.provenance) == 26
@@ -162,6 +171,13 @@ def test_every_parameter_says_where_it_comes_from() -> None:
     assert assumed.kv_read == own.kv_read
     assert fitted.provenance["kv_read"].startswith("fitted to ")
     assert fitted.provenance["link"].startswith("assumed as measured on H200")
+
+
+def test_prompts_of_text_are_tokenised_first() -> None:
+    plain = parameters_for("H200", "vllm")
+    text = plain.for_text()
+    assert text.frontend_token_s == plain.frontend_token_s + plain.text_token_s
+    assert text.for_text().text_token_s == plain.text_token_s > plain.frontend_token_s > 0
 
 
 def test_a_parameter_file_overrides_and_is_checked(tmp_path) -> None:

@@ -285,15 +285,16 @@ class StepCost:
 
     def prefill_s(self, batch: Batch) -> float:
         """Attention of prefill chunks: 4 FLOPs per head value and visible token, and one pass over the cache. Sparse
-        attention gathers what it reads and reaches less of the peak."""
+        attention gathers what it reads and reaches less of the peak; its index keys hold 8 bits and are scored so."""
         share = self.p.sparse_attention if self.sparse else self.p.prefill_attention
         peak, read = self.gpu.bf16_flops * share, self.cache_bandwidth
+        scan = self.gpu.flops("fp8") * share
         total = 0.0
         for count, context in batch.chunks:
             middle = context + count / 2  # the mean token sees the context and half of its own chunk
             for c in self.caches:
-                flops = count * (c.flops * c.visible(middle) + c.scan_flops * middle)
-                total += max(flops / peak, (c.row_bytes * c.visible(context) + c.scan_bytes * context) / read)
+                computing = count * (c.flops * c.visible(middle) / peak + c.scan_flops * middle / scan)
+                total += max(computing, (c.row_bytes * c.visible(context) + c.scan_bytes * context) / read)
             total += self.state_bytes / read
         return total
 
