@@ -26,7 +26,12 @@ EMPTY = Chain([], (), 0)
 
 def extend(chain: Chain, spans: Iterable[Span], size: int) -> Chain:
     """The chain with more spans behind it, in blocks of `size` tokens; `chain` itself is left alone."""
-    hashes, rest, filled = list(chain.hashes), chain.rest, chain.filled
+    return _grown(Chain(list(chain.hashes), chain.rest, chain.filled), spans, size)
+
+
+def _grown(chain: Chain, spans: Iterable[Span], size: int) -> Chain:
+    """The same, in the list of `chain`."""
+    hashes, rest, filled = chain
     last = hashes[-1] if hashes else 0
     for key, tokens in spans:
         start = 0
@@ -54,15 +59,15 @@ class Chains:
         self._keep = keep  # streams remembered; the one not seen for longest is forgotten first
         self._last: OrderedDict[str, tuple[tuple[Span, ...], Chain]] = OrderedDict()
 
-    def of(self, stream: str, spans: tuple[Span, ...]) -> Chain:
-        """The chain of a prompt of `stream` (any name that tells conversations apart)."""
-        known, chain = self._last.get(stream, ((), EMPTY))
-        if spans[: len(known)] != known:
-            known, chain = (), EMPTY
+    def of(self, stream: str, spans: tuple[Span, ...], *answer: Span) -> Chain:
+        """The chain of a prompt of `stream` (any name that tells conversations apart), and of what comes behind it."""
+        known, chain = self._last.get(stream, ((), None))
+        if chain is None or spans[: len(known)] != known:
+            known, chain = (), Chain([], (), 0)
         # The last span may grow in the next turn; keeping the chain without it lets that be found again.
-        kept = extend(chain, spans[len(known) : -1], self._size)
+        kept = _grown(chain, spans[len(known) : -1], self._size)
         self._last[stream] = (spans[:-1], kept)
         self._last.move_to_end(stream)
         if len(self._last) > self._keep:
             self._last.popitem(last=False)
-        return extend(kept, spans[-1:], self._size)
+        return extend(kept, (*spans[-1:], *answer), self._size)

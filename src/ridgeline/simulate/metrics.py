@@ -10,6 +10,7 @@ import sys
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 from ridgeline.simulate.batch import Batch
 from ridgeline.simulate.request import Request
@@ -115,8 +116,8 @@ class RankMetrics:
         """Steps from `first` to before `end` in which everyone decoded."""
         self._iteration.observe(float(batch.tokens), end - first)
         between, times = self._between, batch.decodes
-        for step in range(first, end):
-            between.observe((stamps[step] - stamps[step - 1]) / 1e9, times)
+        for before, at in pairwise(stamps[first - 1 : end]):
+            between.observe((at - before) / 1e9, times)
 
     def note_quiet(self, batch: Batch, seconds: float, steps: int) -> None:
         """`steps` steps of about `seconds` in which everyone decoded."""

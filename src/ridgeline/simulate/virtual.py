@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from ridgeline.core.record import Outcome, Record, Replay, ServerSample
 from ridgeline.core.units import nanoseconds
 from ridgeline.engine.options import EngineOptions
-from ridgeline.simulate.chain import Chains, extend
+from ridgeline.simulate.chain import Chains
 from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.costparams import CostParameters
 from ridgeline.simulate.engine import Engine, engine_of
@@ -29,7 +29,7 @@ from ridgeline.simulate.metrics import snapshot
 from ridgeline.simulate.request import Request
 from ridgeline.simulate.router import Router
 from ridgeline.trace.pacing.api import Pacer, Send
-from ridgeline.trace.prompts.api import PromptSource, Span
+from ridgeline.trace.prompts.api import Layout, PromptSource, Span
 
 _ANSWERS = 1 << 62  # span keys of generated text start here, away from those of prompts
 _ENDPOINT = "virtual"
@@ -128,7 +128,7 @@ class _Simulation:
         self.heap: list[tuple[int, int, str, Any]] = []
         self.serial = 0
         self.live: dict[int, _Live] = {}
-        self.arriving: dict[int, tuple[Send, int]] = {}  # sent, not yet at the engine
+        self.arriving: dict[int, tuple[Send, int, Layout]] = {}  # sent, not yet at the engine
         self.records: list[Record] = []
         self.samples: list[ServerSample] = []
         self.sample_ns = nanoseconds(sample_s)
@@ -196,9 +196,9 @@ class _Simulation:
             actions = self.pacer.advance(now)
             for send in actions.sends:
                 self.pacer.sent(send.id, now)
-                self.arriving[send.id] = (send, now)
-                tokens = self.prompts.layout(send).tokens
-                self._push(now + nanoseconds(self.engines[0].price.frontend_s(tokens)), "arrive", send.id)
+                layout = self.prompts.layout(send)
+                self.arriving[send.id] = (send, now, layout)
+                self._push(now + nanoseconds(self.engines[0].price.frontend_s(layout.tokens)), "arrive", send.id)
             for send_id in actions.cancels:
                 self._cancel(send_id, now)
             due = self.pacer.next_at()
@@ -212,23 +212,21 @@ class _Simulation:
     def _arrive(self, send_id: int, now: int) -> bool:
         if send_id not in self.arriving:
             return False
-        send, sent = self.arriving.pop(send_id)
-        layout = self.prompts.layout(send)
-        chain = extend(
-            self.chains.of(send.correlation_id, layout.spans), (Span(answer_key(send.id), send.max_tokens),), self.size
-        )
-        whole = Request(send.id, layout.tokens, send.max_tokens, chain.hashes)
+        send, sent, layout = self.arriving.pop(send_id)
+        prompt = layout.tokens
+        hashes = self.chains.of(send.correlation_id, layout.spans, Span(answer_key(send.id), send.max_tokens)).hashes
+        whole = Request(send.id, prompt, send.max_tokens, hashes)
         first, last = self.workers[0].engine, self.decode[0].engine
         limit = min(first.limits.max_model_len, last.limits.max_model_len)
         if not (first.ranks[0].fits(whole) and last.ranks[0].fits(whole)):
-            asked = layout.tokens + send.max_tokens
+            asked = prompt + send.max_tokens
             error = f"maximum context length is {limit} tokens, {asked} were asked for"
             live = _Live(send, sent, None, 0, whole)
             self.records.append(_record(live, now, Outcome.OVERFLOW, 400, error))
             self.pacer.completed(send.id, now, Outcome.OVERFLOW)
             return True
         if self.prefill:
-            whole = Request(send.id, layout.tokens, 1, chain.hashes)  # the answer goes on elsewhere
+            whole = Request(send.id, prompt, 1, hashes)  # the answer goes on elsewhere
         self._submit(_Live(send, sent, None, 0, whole), now)
         return False
 
@@ -280,7 +278,7 @@ class _Simulation:
 
     def _cancel(self, send_id: int, now: int) -> None:
         if send_id in self.arriving:
-            send, sent = self.arriving.pop(send_id)
+            send, sent, _ = self.arriving.pop(send_id)
             request = Request(send.id, 0, send.max_tokens, ())
             self.records.append(_record(_Live(send, sent, None, 0, request), now, Outcome.CANCELLED, None, None))
             self.pacer.completed(send_id, now, Outcome.CANCELLED)

@@ -26,7 +26,7 @@ class Layout(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        return sum(span.tokens for span in self.spans)
+        return sum([tokens for _, tokens in self.spans])
 
 
 class PromptSource(Protocol):

@@ -111,19 +111,21 @@ class Tree:
         edge, offset, done, size = place.edge, place.offset, 0, piece.tokens
         spans = list(place.spans)
         while done < size:
-            same = edge.match(offset, piece, done) if offset < edge.tokens else 0
+            end = edge.tokens
+            same = edge.match(offset, piece, done) if offset < end else 0
             if not same:
-                first = int(piece.at(done)[0])
-                child = edge.children.get((offset, first))
-                if child is None and edge.growing and growing and offset == edge.tokens:
-                    edge.append(piece, done)
-                    same = size - done
-                else:
-                    if child is None:
+                grows = growing and edge.growing and offset == end
+                if edge.children or not grows:
+                    first = int(piece.at(done)[0])
+                    child = edge.children.get((offset, first))
+                    if child is None and not grows:
                         child = edge.children[offset, first] = Edge(self._key(), growing)
                         child.append(piece, done)
-                    edge, offset = child, 0
-                    continue
+                    if child is not None:
+                        edge, offset = child, 0
+                        continue
+                edge.append(piece, done)
+                same = size - done
             offset += same
             done += same
             span = _new(Span, (edge.key, offset))
