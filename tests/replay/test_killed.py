@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from scripted_server import Reply, Request, ScriptedServer, stream
 
-from ridgeline.results.records import from_table, part_of, recover
+from ridgeline.results.records import part_of, read_records
+from ridgeline.results.recovery import recover
 
 pytestmark = pytest.mark.integration
 
@@ -62,7 +63,11 @@ def test_records_of_a_killed_replay_are_readable_and_no_worker_outlives_it(
     finally:
         client.kill()
     assert len(children) == (0 if workers == 1 else workers)
-    records = from_table(recover(part_of(out / "records.parquet")))
+    assert part_of(out / "records.parquet").exists()
+    assert recover(out).requests >= 1000
+    found = read_records(out / "records.parquet")
+    records = found.records
+    assert found.aborted and found.phases.profiling_start_ns and found.settings["workers"] == workers
     assert len(records) >= 1000, "at most the last second, and the batch that was not full, are lost"
     if ending is signal.SIGINT:  # an orderly end loses nothing
         answered = sum(record.end_ns is not None for record in records)

@@ -141,6 +141,8 @@ def replay(
         "pacing": load.pacing,
         "model": served.model,
         "workers": workers,
+        "speed": speed,
+        "prompt_mode": source.mode,
         "command": shlex.join(command_line()),
     }
     view = choose_view(as_json=as_json)

@@ -108,7 +108,10 @@ class Store:
         except OSError as raised:
             failed = raised
         if self._writer.part.exists():
-            sys.stderr.write(f"the replay did not end: its records so far are in {self._writer.part}\n")
+            sys.stderr.write(
+                f"the replay did not end: its records so far are in {self._writer.part}; "
+                f"`ridgeline results recover {self.folder}` makes them readable\n"
+            )
         if isinstance(failed, OSError):
             raise EnvironmentFailed(f"cannot write records: {failed}", hint="make room, or give another --out")
 

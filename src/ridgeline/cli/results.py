@@ -1,4 +1,4 @@
-"""`ridgeline results import|list|show|export|rebuild|query`: the store of everything that was measured."""
+"""`ridgeline results import|list|show|export|recover|rebuild|query`: the store of everything that was measured."""
 
 from __future__ import annotations
 
@@ -220,6 +220,23 @@ def _rows(opened: Store, run: str, out: Path) -> int:
             written += 1
     _next(f"{written} rows in {out}" + (f", {refused} not exported" if refused else ""))
     return 0 if written else 1
+
+
+@app.command()
+def recover(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What `ridgeline replay --out` named.")],
+    as_json: JsonOption = False,
+) -> int:
+    """Make the records and scrapes of a killed replay readable. There is no point: its window never closed."""
+    from ridgeline.results.recovery import recover as recovered
+
+    found = recovered(folder)
+    if as_json:
+        _json({"records": str(found.records), "requests": found.requests, "scrapes": found.scrapes})
+    else:
+        scrapes = "" if found.scrapes is None else f" and {found.scrapes} scrapes"
+        _out(f"{found.requests} requests{scrapes}: {found.records}")
+    return 0
 
 
 @app.command()

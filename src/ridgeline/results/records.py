@@ -239,10 +239,7 @@ class RecordWriter:
     def finish(self, metadata: Mapping[str, Any]) -> None:
         """Write the Parquet file with the replay's metadata (see `replay_metadata`) and remove the stream."""
         self.close()
-        with _writer(self.path, metadata) as writer:
-            for table in _gathered(batches(self.part)):
-                writer.write_table(table, row_group_size=ROWS)
-        self.part.unlink()
+        finish(self.part, self.path, metadata)
 
     def close(self) -> None:
         """Flush and close the stream, leaving it in place."""
@@ -263,6 +260,14 @@ class RecordWriter:
 def part_of(path: Path) -> Path:
     """Where a `RecordWriter` for `path` keeps its stream."""
     return path.with_name(path.name + ".part")
+
+
+def finish(part: Path, path: Path, metadata: Mapping[str, Any]) -> None:
+    """Turn a stream into the Parquet file and remove it."""
+    with _writer(path, metadata) as writer:
+        for table in _gathered(batches(part)):
+            writer.write_table(table, row_group_size=ROWS)
+    part.unlink()
 
 
 def recover(part: Path) -> pa.Table:
