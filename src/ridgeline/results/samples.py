@@ -111,7 +111,7 @@ def write_samples(path: Path, samples: Sequence[ServerSample]) -> None:
 
 class SampleWriter:
     """Writes scrapes while a run goes on: as an Arrow stream beside the file (`NAME.part`), what came in `keep_s`
-    seconds at a time, so that a killed run keeps what it had (`recover`). `write` may be called from several threads."""
+    seconds at a time, so that a killed run keeps what it had (`recover`). `write` may be called from any thread."""
 
     def __init__(self, path: Path, keep_s: float = 5.0) -> None:
         self.path, self.part = path, part_of(path)
