@@ -70,7 +70,7 @@ class ByteText:
         start = int.from_bytes(digest[8:16], "big") % self._tokens * BYTES_PER_TOKEN
         rest = width - len(head)
         if start + rest <= len(self._text):
-            return head + self._text[start : start + rest].tobytes()
+            return head + self._plain[start : start + rest]
         return head + self._text.take(np.arange(start, start + rest), mode="wrap").tobytes()
 
     def block(self, space: str, block: int, size: int) -> Tokens:

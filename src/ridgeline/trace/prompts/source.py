@@ -107,10 +107,8 @@ class Script:
     def _lay(self, conversation: int, turn: int) -> _Prompt:
         texts = self.messages(conversation, turn)
         place, marked = self._lay_blocks(conversation, turn) if texts is None else self._lay_texts(texts)
-        halves = None
-        if marked is not None:
-            halves = self._tree.cut(place.spans, marked)
-        return _Prompt(place.spans, halves)
+        spans = place.spans
+        return _Prompt(spans, None if marked is None else self._tree.cut(spans, marked))
 
     def _lay_texts(self, texts: tuple[tuple[str, str], ...]) -> tuple[Place, int | None]:
         place, marked = self._tree.root, None

@@ -73,8 +73,9 @@ class Edge:
         return self.ends[-1] if self.ends else 0
 
     def append(self, piece: Piece, offset: int) -> None:
+        ends = self.ends
         self.pieces.append((piece, offset))
-        self.ends.append(self.tokens + piece.tokens - offset)
+        ends.append((ends[-1] if ends else 0) + piece.tokens - offset)
 
     def match(self, offset: int, piece: Piece, done: int) -> int:
         """Equal tokens from `offset` here and `done` in `piece`, within one piece of the edge; 0 when none."""
@@ -85,12 +86,17 @@ class Edge:
 
 
 class Place(NamedTuple):
-    """The end of a path: where it is in the tree, and the spans that led there, each from the beginning of its edge."""
+    """The end of a path: where it is in the tree, and the spans of the edges before, each from the edge's beginning."""
 
     edge: Edge
     offset: int
-    spans: tuple[Span, ...]
+    before: tuple[Span, ...]
     tokens: int
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """The whole path."""
+        return (*self.before, Span(self.edge.key, self.offset)) if self.offset else self.before
 
     def sealed(self) -> Place:
         """The same place; what follows begins a new edge."""
@@ -108,8 +114,8 @@ class Tree:
 
     def lay(self, place: Place, piece: Piece, *, growing: bool) -> Place:
         """Continue a path by a piece. `growing`: what usually follows continues the same edge."""
-        edge, offset, done, size = place.edge, place.offset, 0, piece.tokens
-        spans = list(place.spans)
+        edge, offset, before, _ = place
+        done, size = 0, piece.tokens
         while done < size:
             end = edge.tokens
             same = edge.match(offset, piece, done) if offset < end else 0
@@ -122,18 +128,15 @@ class Tree:
                         child = edge.children[offset, first] = Edge(self._key(), growing)
                         child.append(piece, done)
                     if child is not None:
+                        if offset:
+                            before = (*before, _new(Span, (edge.key, offset)))
                         edge, offset = child, 0
                         continue
                 edge.append(piece, done)
                 same = size - done
             offset += same
             done += same
-            span = _new(Span, (edge.key, offset))
-            if spans and spans[-1].key == edge.key:
-                spans[-1] = span
-            else:
-                spans.append(span)
-        return _new(Place, (edge, offset, tuple(spans), place.tokens + size))
+        return _new(Place, (edge, offset, before, place.tokens + size))
 
     def cut(self, spans: tuple[Span, ...], at: int) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
         """The spans before and after token `at`. What follows a cut inside an edge gets a key of its own."""
