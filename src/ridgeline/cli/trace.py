@@ -102,17 +102,25 @@ def convert(
 def synth(
     output: Annotated[Path, typer.Option("--output", "-o", help="file to write (.jsonl or .jsonl.gz)")],
     sessions: Annotated[int, typer.Option(help="how many")] = 50,
-    seed: Annotated[int, typer.Option(help="equal seeds give equal files")] = 42,
+    seed: Annotated[int | None, typer.Option(help="equal seeds give equal files; default: 42, of agentx 22")] = None,
     shape: Annotated[
-        str, typer.Option(help="agentic: like recorded coding sessions; quickstart: short ones")
+        str,
+        typer.Option(
+            help="agentic: like recorded coding sessions; agentx: like the public AgentX set; quickstart: short ones"
+        ),
     ] = "agentic",
     max_context: Annotated[int | None, typer.Option(help="longest context in tokens, output included")] = None,
 ) -> None:
     """Make up sessions in the shape of recorded ones and write them in the weka format."""
+    from ridgeline.trace.agentx import SEED, agentx_records
     from ridgeline.trace.formats.write import write_jsonl
     from ridgeline.trace.synth import synthesise
 
-    count = write_jsonl(output, synthesise(sessions, seed=seed, shape=shape, max_context=max_context))
+    if shape == "agentx":
+        records = agentx_records(sessions, seed=SEED if seed is None else seed, longest=max_context)
+    else:
+        records = synthesise(sessions, seed=42 if seed is None else seed, shape=shape, max_context=max_context)
+    count = write_jsonl(output, records)
     size = output.stat().st_size / 1e6
     sys.stderr.write(f"{count} sessions, {size:.2f} MB in {output}\nnext: ridgeline trace info {output}\n")
 

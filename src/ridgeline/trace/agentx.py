@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from ridgeline.core.errors import InputError
 from ridgeline.core.units import nanoseconds
 from ridgeline.trace.blocks import BlockIds
 from ridgeline.trace.build import RawTrace, Request, Subagent, build_session
@@ -85,6 +86,15 @@ def agentx_sessions(
     if start_gap_cap_s is not None:
         built = (compressed(session, nanoseconds(start_gap_cap_s)) for session in built)
     return tuple(built)
+
+
+def agentx_records(count: int = SESSIONS, *, seed: int = SEED, longest: int | None = None) -> Iterator[dict[str, Any]]:
+    """The same sessions as lines of a weka file. Raises InputError when there are to be none."""
+    if count < 1:
+        raise InputError(f"`count` must be at least 1, not {count}")
+    traces = (recording(number, seed) for number in range(count))
+    kept = traces if longest is None else (cut(trace, longest) for trace in traces)
+    return (weka_record(trace) for trace in kept if trace is not None)
 
 
 def recording(number: int, seed: int = SEED) -> RawTrace:

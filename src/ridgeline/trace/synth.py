@@ -95,7 +95,7 @@ def synthesise(
     """
     if isinstance(shape, str):
         if shape not in SHAPES:
-            raise InputError(f"unknown shape {shape!r}", hint=f"one of {', '.join(SHAPES)}")
+            raise InputError(f"unknown shape {shape!r}", hint=f"one of {', '.join(SHAPES)}, agentx")
         shape = SHAPES[shape]
     if count < 1:
         raise InputError(f"`count` must be at least 1, not {count}")
