@@ -22,7 +22,7 @@ from tests.publish.web.client import Client, client
 from tests.publish.web.test_pages import HOSTILE, Elements, first, hostile_point
 from tests.publish.web.test_value import score, sheet
 
-from ridgeline.cli.serve import _given
+from ridgeline.cli.serve import given
 from ridgeline.core.point import Source
 from ridgeline.publish.staging import moves
 from ridgeline.publish.web.folders import FolderShelf
@@ -42,7 +42,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Client:
     path = tmp_path_factory.mktemp("runs")
     sample.folder(path, "mine")
     sample.folder(path, "yours")
-    told = _given([ROOT / "benchmarks/quickstart.yaml"], [quickstart_trace()], None, None, [], None)
+    told = given([ROOT / "benchmarks/quickstart.yaml"], [quickstart_trace()], None, None, [], None)
     return client(FolderShelf([path]), **vars(told))
 
 

@@ -13,6 +13,7 @@ from ridgeline.publish.charts import axes
 from ridgeline.publish.charts.data import about, again
 from ridgeline.publish.report.picture import number
 from ridgeline.publish.web.data import Files, Found, Run
+from ridgeline.results.metrics.statistics import STATISTICS
 
 LOG_LINES = 400
 LOG_HITS = 50
@@ -112,6 +113,7 @@ def value_and_unit(measure: Measure) -> tuple[str, str]:
 
 
 _ORDER = {"contradicted": 0, "unproven": 1, "confirmed": 2}
+_SIGNS = {"==": "=", "!=": "≠", "<=": "≤", ">=": "≥"}
 _GLYPHS = {"contradicted": "✕", "unproven": "?", "confirmed": "✓"}
 
 
@@ -128,7 +130,8 @@ def proof(files: Files) -> dict[str, Any] | None:
                 "stands": stands,
                 "glyph": _GLYPHS.get(stands, "?"),
                 "title": str(wanted.get("name", "")).replace("_", " "),
-                "promised": " ".join(str(wanted.get(part, "")) for part in ("op", "value", "unit")).strip(),
+                "promised": f"{_SIGNS.get(op := str(wanted.get('op', '')), op)} {_said(wanted.get('value', ''))} "
+                f"{wanted.get('unit', '')}".strip(),
                 "message": outcome.get("message", ""),
                 "evidence": [_evidence(one) for one in evidence[:6]],
                 "more": max(0, len(evidence) - 6),
@@ -145,7 +148,12 @@ def proof(files: Files) -> dict[str, Any] | None:
 def _evidence(one: Mapping[str, Any]) -> str:
     where = one.get("where") or {}
     place = str(where.get("file", "")).rsplit("/", 1)[-1] + (f":{where['line']}" if where.get("line") else "")
-    return f"{one.get('value')}" + (f" ({place})" if place else "")
+    return _said(one.get("value")) + (f" ({place})" if place else "")
+
+
+def _said(value: Any) -> str:
+    """A figure as people read it, anything else as it is."""
+    return number(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
 
 
 def metrics(point: Point, units: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -155,6 +163,7 @@ def metrics(point: Point, units: Mapping[str, str]) -> list[dict[str, Any]]:
         groups.setdefault(key.partition(".")[0], []).append(key)
     out = []
     for name, keys in groups.items():
+        keys.sort(key=lambda key: STATISTICS.index(_part(key)) if _part(key) in STATISTICS else -1)
         card = axes.describe(keys[0], units[keys[0]])
         values = []
         for key in keys:

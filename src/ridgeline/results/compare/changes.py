@@ -29,7 +29,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 _RECIPE = re.compile(r"(^|\.)(argv|env)\.")
 KINDS = (*(kind for kind, _ in _KINDS), "other")
-_NOISE = re.compile(r"(^|\.)(ready_s|containment|content|repeat|started|finished|pid|ports?)(\.|$)")
+_NOISE = re.compile(r"(^|\.)(ready_s|phases|containment|content|repeat|started|finished|pid|ports?)(\.|$)")
 _FACTS = (
     "image",
     "model",

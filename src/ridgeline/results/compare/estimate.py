@@ -90,7 +90,16 @@ def run_of(point: Point, about: Mapping[str, Mapping[str, Any]]) -> str:
     return str(told) if told else point.id.split(".")[0] if point.id.count(".") > 1 else ""
 
 
-_NODES = ("found.node", "found.nodes", "found.host", "found.hostname", "found.node.name", "found.host.name", "node")
+_NODES = (
+    "found.node",
+    "found.nodes",
+    "found.host",
+    "found.hostname",
+    "found.node.host",
+    "found.node.name",
+    "found.host.name",
+    "node",
+)
 
 
 def node_of(point: Point, about: Mapping[str, Mapping[str, Any]]) -> str:
@@ -98,6 +107,8 @@ def node_of(point: Point, about: Mapping[str, Mapping[str, Any]]) -> str:
     told = about.get(point.id, {})
     for name in _NODES:
         value = told.get(name) or point.provenance.get(name.removeprefix("found."))
+        if isinstance(value, Mapping):  # what a probe says of it: how much is free differs from start to start
+            value = value.get("host") or value.get("name")
         if value:
             return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
     return ""
