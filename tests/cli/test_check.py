@@ -3,26 +3,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.spaces import config
 
 from ridgeline.cli.main import main
 from ridgeline.core.deployment import Deployment, Item, Service
 from ridgeline.core.where import Where
 from ridgeline.recipes import registry
 
-SPACE = """\
-dsv4-fp4-mi355x-vllm-agentic-mtp:
-  image: vllm/vllm-openai-rocm:v0.26.0
-  model: deepseek-ai/DeepSeek-V4-Pro
-  model-prefix: dsv4
-  runner: cluster:mi355x-amds
-  precision: fp4
-  framework: vllm
-  multinode: false
-  scenarios:
-    agentic-coding:
-    - search-space:
-      - { tp: 4, ep: 4, dp-attn: true, kv-offloading: none, spec-decoding: mtp, conc-list: [8, 16] }
-"""
+SPACE = config(
+    "v0.26.0",
+    "      - { tp: 4, ep: 4, dp-attn: true, kv-offloading: none, spec-decoding: mtp, conc-list: [8, 16] }\n",
+)
 SCRIPT = """\
 #!/bin/sh
 vllm serve deepseek-ai/DeepSeek-V4-Pro \\

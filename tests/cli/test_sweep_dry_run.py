@@ -8,33 +8,16 @@ from pathlib import Path
 
 import pytest
 from tests.golden import golden
+from tests.spaces import SPACES, config
 
 from ridgeline.cli.main import main
 
 EXPECTED = Path(__file__).with_name("expected") / "eight-cells.dry-run.txt"
-# Our own spelling of the space: pure tensor parallelism over concurrencies, one arm of experts behind a router.
-CONFIG = """\
-dsv4-fp4-mi355x-vllm-agentic-mtp:
-  image: vllm/vllm-openai-rocm:nightly-b88916617d3d2249bff0dae5cecb6b727c980a20
-  model: deepseek-ai/DeepSeek-V4-Pro
-  model-prefix: dsv4
-  runner: cluster:mi355x-amds
-  precision: fp4
-  framework: vllm
-  multinode: false
-  scenarios:
-    agentic-coding:
-      - search-space:
-          - {tp: 8, ep: 1, dp-attn: false, kv-offloading: none, spec-decoding: mtp,
-             conc-list: [1, 4, 8, 16, 32, 40, 48]}
-          - {tp: 8, ep: 8, dp-attn: true, kv-offloading: none, spec-decoding: mtp, conc-list: [32],
-             router: {name: vllm-router, version: "0.1.14"}}
-"""
 
 
-def commands(capsys: pytest.CaptureFixture[str], config: Path, *more: str) -> dict[str, list[list[str]]]:
+def commands(capsys: pytest.CaptureFixture[str], file: Path, *more: str) -> dict[str, list[list[str]]]:
     """Words of every service, by cell."""
-    assert main(["sweep", str(config), "--dry-run", *more]) == 0
+    assert main(["sweep", str(file), "--dry-run", *more]) == 0
     found: dict[str, list[list[str]]] = {}
     for line in capsys.readouterr().out.splitlines():
         if line.startswith("# "):
@@ -45,9 +28,10 @@ def commands(capsys: pytest.CaptureFixture[str], config: Path, *more: str) -> di
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Path:
+def eight(tmp_path: Path) -> Path:
     path = tmp_path / "eight.yaml"
-    path.write_text(CONFIG)
+    space = SPACES["2503"]
+    path.write_text(config(space.tag, space.text))
     return path
 
 
@@ -55,13 +39,13 @@ def value(words: list[str], flag: str) -> str:
     return words[words.index(flag) + 1]
 
 
-def test_the_commands_are_those_that_were_reviewed(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sweep", str(config), "--dry-run"]) == 0
+def test_the_commands_are_those_that_were_reviewed(eight: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", str(eight), "--dry-run"]) == 0
     assert capsys.readouterr().out == EXPECTED.read_text()
 
 
-def test_they_say_what_a_reviewer_looks_for(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = commands(capsys, config)
+def test_they_say_what_a_reviewer_looks_for(eight: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = commands(capsys, eight)
     assert len(found) == 8
     for name, services in found.items():
         concurrency = int(name.rsplit("/c", 1)[1])
@@ -84,10 +68,8 @@ def test_they_say_what_a_reviewer_looks_for(config: Path, capsys: pytest.Capture
     assert {"--disable-retries", "--disable-circuit-breaker"} <= set(router)
 
 
-def test_what_is_scored_shows_its_difference(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        main(["sweep", str(config), "--dry-run", "--cells", "*/c32", "--eval", "gsm8k", "--eval-cells", "*DP8*"]) == 0
-    )
+def test_what_is_scored_shows_its_difference(eight: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", str(eight), "--dry-run", "--cells", "*/c32", "--eval", "gsm8k", "--eval-cells", "*DP8*"]) == 0
     said = capsys.readouterr().out
     (difference,) = [line for line in said.splitlines() if line.startswith("#   ")]
     assert difference.startswith("#   engine: --speculative-config")
@@ -96,6 +78,6 @@ def test_what_is_scored_shows_its_difference(config: Path, capsys: pytest.Captur
     assert said.count("vllm serve") == 3
 
 
-def test_the_given_search_space_is_the_same(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_given_search_space_is_the_same(eight: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = commands(capsys, golden("examples/seed-2503.yaml"))
-    assert given == commands(capsys, config)
+    assert given == commands(capsys, eight)

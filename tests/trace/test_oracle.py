@@ -66,9 +66,9 @@ def test_conversations_branches_and_turns_are_the_reference_s(pairs: Pairs) -> N
                 assert turn.at_ns == pytest.approx(wanted["t_ms"] * 1e6), where
                 assert (turn.delay_ns is None) == (wanted["delay_ms"] is None), where
                 assert turn.delay_ns is None or abs(turn.delay_ns - wanted["delay_ms"] * 1e6) < 2, where
-                assert turn.api_ns == (
-                    None if wanted["api_ms"] is None else pytest.approx(wanted["api_ms"] * 1e6)
-                ), where
+                assert turn.api_ns == (None if wanted["api_ms"] is None else pytest.approx(wanted["api_ms"] * 1e6)), (
+                    where
+                )
                 assert [
                     turn.max_tokens,
                     turn.hit_blocks,

@@ -6,64 +6,15 @@ Our own words and files; the facts are those of two public pull requests to Infe
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
 
 from tests.publish.changelog.repo import Repo
 from tests.publish.changelog.texts import URL, entry, file
 from tests.publish.gate.kit import script
+from tests.spaces import KEY, SPACES, config
 
-_ENTRY = """\
-      - {{ tp: {tp}, ep: {ep}, dp-attn: {dp}, kv-offloading: none, spec-decoding: mtp, conc-list: {conc}{router} }}
-"""
-_ROUTER = ', router: { name: vllm-router, version: "0.1.14" }'
-
-
-class Proposal(NamedTuple):
-    """A search space as it was proposed, every concurrency of it: (tp, ep, dp-attn, concurrencies) and the image."""
-
-    tag: str
-    arms: tuple[tuple[int, int, bool, tuple[int, ...]], ...]
-
-    @property
-    def text(self) -> str:
-        return "".join(
-            _ENTRY.format(tp=tp, ep=ep, dp=str(dp).lower(), conc=list(conc), router=_ROUTER if dp else "")
-            for tp, ep, dp, conc in self.arms
-        )
-
-
-SPACES = {
-    "2503": Proposal(
-        "nightly-b88916617d3d2249bff0dae5cecb6b727c980a20",
-        ((8, 1, False, (1, 4, 8, 16, 32, 40, 48)), (8, 8, True, (32,))),
-    ),
-    "2540": Proposal(
-        "v0.26.0",
-        (
-            (8, 1, False, (1, 2, 4, 6, 8, 12, 16, 20, 24, 28, 32, 36, 40)),
-            (4, 1, False, (1, 2, 4, 6, 8, 12, 16, 20)),
-            (8, 8, False, (8, 16, 24, 32, 40, 48, 56)),
-            (8, 8, True, (32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224)),
-        ),
-    ),
-}
-KEY = "dsv4-fp4-mi355x-vllm-agentic-mtp"
+COMMENT = "# AMD\n"
 PATH = "benchmarks/single_node/agentic/dsv4_fp4_mi355x_vllm_mtp.sh"
 FIRST = "      - { tp: 8, ep: 1, kv-offloading: none, spec-decoding: mtp, conc-list: [1] }\n"
-CONFIG = """\
-# AMD
-{key}:
-  image: vllm/vllm-openai-rocm:{tag}
-  model: deepseek-ai/DeepSeek-V4-Pro
-  model-prefix: dsv4
-  runner: cluster:mi355x-amds
-  precision: fp4
-  framework: vllm
-  multinode: false
-  scenarios:
-    agentic-coding:
-    - search-space:
-{space}"""
 RUNNERS = """\
 labels:
   cluster:mi355x-amds: [mi355x-amds_00]
@@ -183,8 +134,7 @@ def start(repo: Repo) -> None:
     """Main: an older search space of the same config, measured before with an older engine."""
     root = repo.root
     (root / "configs").mkdir()
-    text = CONFIG.format(key=KEY, tag="v0.25.1", space=FIRST)
-    (root / "configs/amd-master.yaml").write_text(text)
+    (root / "configs/amd-master.yaml").write_text(COMMENT + config("v0.25.1", FIRST))
     (root / "configs/runners.yaml").write_text(RUNNERS)
     (root / "ridgeline.yaml").write_text(SETTINGS)
     repo.log.write_bytes(file(entry(KEY, URL + "1")))
@@ -195,7 +145,7 @@ def start(repo: Repo) -> None:
 def propose(repo: Repo, space: str, *, good: bool) -> None:
     """The pull request's branch: a new image, more concurrencies, the script, and its entry."""
     repo.branch("pull")
-    text = CONFIG.format(key=KEY, tag=SPACES[space].tag, space=SPACES[space].text)
+    text = COMMENT + config(SPACES[space].tag, SPACES[space].text)
     (repo.root / "configs/amd-master.yaml").write_text(text)
     script(repo, launch(good=good), PATH)
     repo.add(entry(KEY, "XXX" if good else "PENDING"))

@@ -86,7 +86,7 @@ def test_what_the_settings_start_is_what_is_judged(
 ) -> None:
     starts_with(repo, line, **{place: seed.launch(good=True)})
     repo.branch("pull")
-    text = seed.CONFIG.format(key=seed.KEY, tag=seed.SPACES["2503"].tag, space=seed.SPACES["2503"].text)
+    text = seed.config(seed.SPACES["2503"].tag, seed.SPACES["2503"].text)
     (repo.root / "configs/amd-master.yaml").write_text(text)
     script(repo, seed.launch(good=False), place)
     repo.add(seed.entry(seed.KEY, "XXX"))
@@ -101,7 +101,7 @@ def test_our_own_recipe_adds_no_fault(repo: Repo, tmp_path: Path, capsys: pytest
         repo.switch("main")
         repo.git("branch", "-q", "-f", "-D", "pull") if repo.git("branch", "--list", "pull") else None
         repo.branch("pull")
-        text = seed.CONFIG.format(key=seed.KEY, tag=seed.SPACES[space].tag, space=seed.SPACES[space].text)
+        text = seed.config(seed.SPACES[space].tag, seed.SPACES[space].text)
         (repo.root / "configs/amd-master.yaml").write_text(text)
         repo.add(seed.entry(seed.KEY, "PENDING"))
         found = judged(repo, tmp_path, capsys)
