@@ -3,12 +3,15 @@ and links. Needs Debian's Chromium."""
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import re
 import shutil
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib import resources
@@ -394,6 +397,28 @@ def test_the_picture_is_saved_with_its_question_and_what_was_not_measured(show: 
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     width = int.from_bytes(data[16:20], "big")
     assert width == 2 * round(float(tree.get("width") or 0))
+
+
+def test_the_copied_table_says_of_every_row_what_it_is(show: Any) -> None:
+    page = show("states", "/?overlay=theirs")
+    page.locator("#show-all").click()
+    page.evaluate("navigator.clipboard.writeText = text => { globalThis.copied = text; return Promise.resolve(); }")
+    page.locator("#csv").click()
+    until(page, "'copied' in globalThis")
+    rows = list(csv.DictReader(io.StringIO(page.evaluate("copied"))))
+    assert {row["source"] for row in rows} == {"measured", "emulated", "predicted"}
+    marked = page.evaluate(
+        "[...document.querySelectorAll('#points tbody tr')].map(row => ['measured', 'emulated', 'predicted']"
+        ".find(word => [...row.querySelectorAll('.badge')].some(badge => badge.textContent === word)) ?? 'measured')"
+    )
+    assert Counter(marked) == Counter(row["source"] for row in rows)
+    for row in rows:
+        own = row["id"].removesuffix("~over")
+        told = page.evaluate("id => fetch(`/api/v1/points/${id}`).then(answer => answer.json())", own)
+        assert (told["source"], told["validity"]) == (row["source"], row["validity"])
+        assert row["series"].split("~")[0].endswith(row["source"]) or row["source"] in row["series"]
+        assert (row["unofficial_run"] != "") == ("~over" in row["id"])
+    assert any(row["unofficial_run"] for row in rows)
 
 
 def test_a_laid_over_run_is_unmistakable(show: Any) -> None:

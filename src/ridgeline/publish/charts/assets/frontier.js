@@ -382,7 +382,7 @@ async function picture(kind) {
 }
 
 function csv() {
-  const cell = v => { const text = v == null ? '' : String(v); return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text; };
+  const cell = v => { const text = v == null ? '' : typeof v === 'string' && /^[=+\-@\t\r]/.test(v) ? `'${v}` : String(v); return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text; };
   const names = ['series', 'source', 'unofficial_run', 'validity', 'arm', 'concurrency', 'gpus', now.x, now.y, ...data.columns.filter(k => k !== now.x && k !== now.y), 'frontier', 'id'];
   const lines = now.shown.map(p => [series[p.s].key, p.source, series[p.s].overlay ?? '', p.validity, p.arm, p.c, p.gpus, p.v[now.x], p.v[now.y], ...data.columns.filter(k => k !== now.x && k !== now.y).map(k => p.v[k]), p.state === 'on' ? 'yes' : 'no', p.id]);
   return [names, ...lines].map(row => row.map(cell).join(',')).join('\n');
