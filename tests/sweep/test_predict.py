@@ -13,7 +13,7 @@ from ridgeline.cli.main import main
 from ridgeline.cli.search import chosen_cells
 from ridgeline.core.cell import Arm, Cell, Scenario
 from ridgeline.core.topology import Pool, Topology
-from ridgeline.sweep.predict import Prediction, predict
+from ridgeline.sweep.predict import Prediction, predict, predict_all
 from ridgeline.sweep.settings import SweepSettings
 from ridgeline.sweep.workload import Workload
 from ridgeline.trace.synth import quickstart_trace
@@ -108,3 +108,15 @@ def test_the_table_ends_with_the_band(capsys: pytest.CaptureFixture[str]) -> Non
     assert head.endswith("80% within")
     assert lines
     assert all("x/÷ 1." in line for line in lines)
+
+
+def test_cells_at_a_time_are_the_cells_one_by_one(cell: Cell, workload: Workload) -> None:
+    agentic = replace(cell, scenario=Scenario("agentic-coding"))
+    cells = [replace(agentic, concurrency=lanes) for lanes in (3, 1, 2)]
+    one_by_one = list(predict_all(cells, SETTINGS, workload, jobs=1))
+    at_a_time = list(predict_all(cells, SETTINGS, workload, jobs=2))
+    assert one_by_one == at_a_time
+    assert [found.cell.concurrency for found in at_a_time] == [3, 1, 2]
+    bare = list(predict_all(cells, SETTINGS, workload, jobs=2, replays=False))
+    assert [found.point for found in bare] == [found.point for found in at_a_time]
+    assert all(found.replay is None for found in bare)

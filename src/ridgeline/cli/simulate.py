@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -46,6 +48,7 @@ def simulate(
     max_context: Annotated[int | None, typer.Option(help="leave out sessions with longer contexts")] = None,
     sessions: Annotated[int | None, typer.Option(help="use the first N sessions that are left")] = None,
     seed: Annotated[int, typer.Option(help="same seed, same prediction, bit for bit")] = 42,
+    jobs: Annotated[int | None, typer.Option(help="cells at a time; default: one a core")] = None,
     runner_config: Annotated[Path | None, typer.Option(help="runners file, where host memory must be known")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="points as JSON lines on stdout")] = False,
 ) -> int:
@@ -62,12 +65,17 @@ def simulate(
         max_sessions=sessions,
     )
     show = _as_json if as_json else _as_line(max(len(cell.name) for cell in chosen))
-    found = predict_all(chosen, settings, Workload(settings, trace or quickstart_trace()), show)
-    if out is not None:
-        _store(out, found, settings)
-    refused = [prediction for prediction in found if prediction.point is None]
-    for prediction in refused:
-        sys.stderr.write(f"not predicted: {prediction.cell.name}: {prediction.refusal}\n")
+    workload = Workload(settings, trace or quickstart_trace())
+    workload.read(chosen)
+    refused = []
+    with _store(out, settings) as keep:
+        found = predict_all(chosen, settings, workload, jobs=jobs, replays=out is not None)
+        for index, prediction in enumerate(found, 1):
+            show(index, prediction)
+            keep(prediction)
+            if prediction.point is None:
+                refused.append(f"not predicted: {prediction.cell.name}: {prediction.refusal}\n")
+    sys.stderr.write("".join(refused))
     return 1 if refused else 0
 
 
@@ -99,7 +107,12 @@ def _figures(point: Point) -> str:
     return "".join(f"{text or 'not known':>17}" for text in shown)
 
 
-def _store(path: Path, found: list[Prediction], settings: SweepSettings) -> None:
+@contextmanager
+def _store(path: Path | None, settings: SweepSettings) -> Iterator[Callable[[Prediction], None]]:
+    """Keeps predictions in a run folder, if there is one, and ends with its report."""
+    if path is None:
+        yield lambda prediction: None
+        return
     from ridgeline.publish.report.page import write_run_report
     from ridgeline.results.runfolder import RunFolder, RunHeader
 
@@ -111,8 +124,11 @@ def _store(path: Path, found: list[Prediction], settings: SweepSettings) -> None
         settings=settings.identity(),
     )
     with RunFolder.create_or_open(path, header) as folder:
-        for prediction in found:
+
+        def keep(prediction: Prediction) -> None:
             if prediction.point is not None and not folder.finished(prediction.point.run_key):
                 folder.write_cell(prediction.cell, prediction.point, prediction.replay, None)
+
+        yield keep
         report = write_run_report(folder)
     sys.stderr.write(f"\nresults  {path}\nreport   {report}\n")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import math
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 from ridgeline import __version__
@@ -98,22 +101,48 @@ def band_of(engine: Engine | Pools) -> Mapping[str, Any]:
 
 
 def predict_all(
-    cells: Sequence[Cell],
-    settings: SweepSettings,
-    workload: Workload,
-    listen: Callable[[int, Prediction], None] = lambda index, prediction: None,
-) -> list[Prediction]:
-    """Every cell in order; `listen` hears of each, counted from 1, as it is done."""
-    found = []
-    for index, cell in enumerate(cells, 1):
-        found.append(predict(cell, settings, workload))
-        listen(index, found[-1])
-    return found
+    cells: Sequence[Cell], settings: SweepSettings, workload: Workload, *, jobs: int | None = None, replays: bool = True
+) -> Iterator[Prediction]:
+    """Every cell in order, each as it is done. `jobs`: processes (default: one a core), which share the sessions;
+    `replays` False: without what lies behind the points, which is large."""
+    job = _Job(cells, settings, workload, replays)
+    processes = min(len(cells), jobs or len(os.sched_getaffinity(0)))
+    if processes < 2:
+        yield from (job.cell(index) for index in range(len(cells)))
+        return
+    workload.read(cells)  # once, before the processes part
+    with get_context("fork").Pool(processes, _begin, (job,)) as pool:
+        yield from pool.imap(_run, range(len(cells)))
+
+
+class _Job(NamedTuple):
+    """What a process needs for any cell."""
+
+    cells: Sequence[Cell]
+    settings: SweepSettings
+    workload: Workload
+    replays: bool
+
+    def cell(self, index: int) -> Prediction:
+        found = predict(self.cells[index], self.settings, self.workload)
+        return found if self.replays else found._replace(replay=None)
+
+
+_job: list[_Job] = []  # of a process that works on cells
+
+
+def _begin(job: _Job) -> None:
+    gc.freeze()  # what was there before is shared: a collection would write to all of it
+    _job.append(job)
+
+
+def _run(index: int) -> Prediction:
+    return _job[0].cell(index)
 
 
 def placed_all(cells: Sequence[Cell], settings: SweepSettings, workload: Workload) -> list[Prediction]:
     """As `predict_all`, for choosing among cells: those with pools are placed by their steady state (pools.py)."""
-    return [_placed(found, settings, workload) for found in predict_all(cells, settings, workload)]
+    return [_placed(found, settings, workload) for found in predict_all(cells, settings, workload, replays=False)]
 
 
 def _placed(found: Prediction, settings: SweepSettings, workload: Workload) -> Prediction:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -45,6 +45,11 @@ class Workload:
                 self.trace, max_context=settings.max_context, limit=settings.max_sessions, profile=settings.profile
             )
         return self._corpus
+
+    def read(self, cells: Iterable[Cell]) -> None:
+        """Read now what these cells need. Raises as `corpus` does."""
+        if any(cell.scenario.kind == "agentic-coding" for cell in cells):
+            self.corpus()
 
     def digest(self, cell: Cell) -> str | None:
         """Digest of what a cell replays: of the corpus, or None where the lengths in the cell say it all."""
