@@ -1,39 +1,34 @@
-"""GLM-5.2 on eight B300 between 8 and 16 lanes: what was predicted, and which single input moves the cliff.
+"""GLM-5.2 on eight B300 between 8 and 16 lanes: what is predicted, and which single input moves the cliff.
 
     python bench/cliff.py
 
-Every line changes one input of the same prediction: the pool, the time between turns, the tokens a lane keeps alive.
-Prints cache hit, tokens/s/GPU and median first token for 1 to 32 lanes (1,200 simulated seconds each).
+Every line changes one input of the same prediction: the pool, the price of steps, the pacing, the tokens a lane keeps
+alive. Prints cache hit, tokens/s/GPU, median first token and time per token for 8, 16 and 32 lanes (an hour each).
 """
 
 from __future__ import annotations
 
 import json
-import statistics
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ridgeline.core.topology import Topology
-from ridgeline.core.units import nanoseconds
 from ridgeline.engine.memory import memory_of
-from ridgeline.engine.options import EngineOptions
-from ridgeline.simulate.costparams import parameters_for
-from ridgeline.simulate.evaluate import agent_sessions, agentic_options
+from ridgeline.simulate.agentic import Seen, agent_sessions, agentic_options, agentic_pacing, seen
+from ridgeline.simulate.costparams import ANY_MODEL, CostParameters, parameters_for
 from ridgeline.simulate.points import Measured
 from ridgeline.simulate.virtual import simulate
-from ridgeline.trace.pacing import AgentPacer, PacingSettings
+from ridgeline.trace.pacing import AgentPacer
 from ridgeline.trace.prompts import make_prompts
 from ridgeline.trace.session import Session
 
 LANES = (8, 16, 32)
-WINDOW_S = 1200
-
-
-def point(conc: int) -> Measured:
-    return Measured(
-        row=0, hardware="b300", engine="sglang", model="glm5.2", precision="fp4", spec="none", topology=Topology(8),
-        conc=conc,
-    )  # fmt: skip
+POINT = Measured(
+    row=0, hardware="b300", engine="sglang", model="glm5.2", precision="fp4", spec="none", topology=Topology(8), conc=8,
+    date="2026-07-18",
+)  # fmt: skip
+PUBLISHED = {8: (0.97, 12_603, 0.4), 16: (0.39, 3421, 14.2), 32: (0.05, 2383, 196.8)}
 
 
 def longer(session: Session, factor: int) -> Session:
@@ -55,69 +50,49 @@ def longer(session: Session, factor: int) -> Session:
     return replace(session, conversations=conversations, block_size=session.block_size * factor)
 
 
-def quicker(session: Session, factor: float) -> Session:
-    """Time between turns divided by `factor`."""
-
-    def short(value: int | None) -> int | None:
-        return None if value is None else int(value / factor)
-
-    conversations = tuple(
-        replace(
-            conversation,
-            turns=tuple(
-                replace(turn, at_ns=short(turn.at_ns), delay_ns=short(turn.delay_ns)) for turn in conversation.turns
-            ),
-        )
-        for conversation in session.conversations
-    )
-    branches = tuple(replace(branch, start_ns=short(branch.start_ns)) for branch in session.branches)
-    return replace(session, conversations=conversations, branches=branches)
-
-
-def run(options: EngineOptions, sessions: tuple[Session, ...], lanes: int) -> tuple[float, float, float, float]:
-    pacing = PacingSettings(concurrency=lanes, benchmark_id="cliff", seed=42, duration_ns=nanoseconds(WINDOW_S))
+def run(point: Measured, sessions: Sequence[Session], p: CostParameters, kv_tokens: int, length: int = 0) -> Seen:
+    options = replace(agentic_options(point), kv_tokens=kv_tokens)
+    options = replace(options, max_model_len=length or options.max_model_len)
     replay = simulate(
-        AgentPacer(sessions, pacing), make_prompts(sessions, "bytes", model="m", seed=42), options,
-        parameters=parameters_for("default", "default", measured_only=True), sample_s=60.0,
+        AgentPacer(sessions, agentic_pacing(point)), make_prompts(sessions, "bytes", model="m", seed=42), options,
+        parameters=p.for_text(), sample_s=60.0,
     )  # fmt: skip
-    done = [r for r in replay.records if r.phase == "profiling" and r.prompt_tokens and r.end_ns]
-    prompt = sum(r.prompt_tokens or 0 for r in done)
-    total = prompt + sum(r.completion_tokens or 0 for r in done)
-    first = statistics.median([((r.first_token_ns or 0) - (r.sent_ns or 0)) / 1e9 for r in done] or [float("nan")])
-    return (
-        sum(r.cached_tokens or 0 for r in done) / max(1, prompt),
-        total / WINDOW_S / 8,
-        first,
-        prompt / max(1, len(done)),
-    )
+    found = seen(replay, options.topology.gpus)
+    assert found is not None, "no request ended"
+    return found
 
 
 def main() -> int:
-    options = agentic_options(point(16))
+    options = agentic_options(POINT)
     pool = memory_of(options).pool
     tokens = pool.blocks * pool.block_size
-    plain = agent_sessions(None, options.max_model_len)
+    plain = parameters_for("default", "default", measured_only=True)
+    fast = replace(plain, models={ANY_MODEL: (0.5, 0.5)})
+    old, recorded = agent_sessions(True, True), agent_sessions(True)
+    twice = tuple(longer(session, 2) for session in old)
+    today = replace(POINT, date=None)
     cases = {
-        "as predicted": (1.0, plain),
-        "half the pool": (0.5, plain),
-        "a quarter of the pool": (1 / 4, plain),
-        "a fifth of the pool": (1 / 5, plain),
-        "turns follow ten times as fast": (1.0, tuple(quicker(session, 10) for session in plain)),
-        "contexts twice as long": (1.0, tuple(longer(session, 2) for session in plain)),
+        "nothing": (POINT, old, plain, tokens, 0),
+        "parameters fitted for B200 under SGLang": (POINT, old, parameters_for("b300", "sglang"), tokens, 0),
+        "steps twice as fast": (POINT, old, fast, tokens, 0),
+        "half the pool": (POINT, old, plain, tokens // 2, 0),
+        "twice the pool": (POINT, old, plain, tokens * 2, 0),
+        "contexts twice as long": (POINT, twice, plain, tokens, 2 * options.max_model_len),
+        "today's pacing": (today, recorded, plain, tokens, 0),
     }
-    found = {}
-    for name, (share, sessions) in cases.items():
+    found: dict[str, dict[int, dict[str, float]]] = {}
+    for name, (point, *rest) in cases.items():
         for lanes in LANES:
-            changed = replace(agentic_options(point(lanes)), kv_tokens=int(tokens * share))
-            hit, tput, first, context = run(changed, sessions, lanes)
-            found[f"{name}, c{lanes}"] = {
-                "hit": round(hit, 3),
-                "tokens_per_s_per_gpu": round(tput),
-                "ttft_p50_s": round(first, 2),
-                "context": round(context),
+            got = run(replace(point, conc=lanes), *rest)  # type: ignore[arg-type]
+            found.setdefault(name, {})[lanes] = {
+                "hit": round(got.hit, 3),
+                "tokens_per_s_per_gpu": round(got.tput_per_gpu),
+                "ttft_p50_s": round(got.ttft_median_s, 2),
+                "itl_ms": round(1e3 * (got.itl_s or 0.0), 1),
+                "prompt": round(got.prompt),
             }
-            print(name, lanes, found[f"{name}, c{lanes}"], file=sys.stderr, flush=True)
-    print(json.dumps({"bench": "cliff", "pool_tokens": tokens, "cases": found}))
+            print(name, lanes, found[name][lanes], file=sys.stderr, flush=True)
+    print(json.dumps({"bench": "cliff", "pool_tokens": tokens, "published": PUBLISHED, "cases": found}))
     return 0
 
 
