@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 
 import pytest
+
+
+gc.disable()  # until everything is collected: imports make much and leave little behind
+
+
+def pytest_collection_finish() -> None:
+    """What collecting made stays to the end: no search for garbage, of which every replay makes two, need walk it."""
+    gc.enable()
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

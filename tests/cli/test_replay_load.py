@@ -9,11 +9,18 @@ from typing import Any
 
 import pytest
 
+from ridgeline.cli import replay_load
 from ridgeline.cli.replay_load import LoadOptions, choose_load
 from ridgeline.core.errors import InputError
 from ridgeline.core.units import SECOND
 from ridgeline.trace.pacing import AgentPacer, ClosedLoopPacer, OpenLoopPacer, SchedulePacer
 from ridgeline.trace.synth import quickstart_trace
+
+
+@pytest.fixture(autouse=True)
+def few_to_deal_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty thousand sessions take half a second to make."""
+    monkeypatch.setattr(replay_load, "POOL", 50)
 
 
 def options(**changes: Any) -> LoadOptions:
