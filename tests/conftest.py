@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 
-
 gc.disable()  # until everything is collected: imports make much and leave little behind
 
 
