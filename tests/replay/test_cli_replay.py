@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import pytest
 from scripted_server import Reply, Request, ScriptedServer, stream
 
 from ridgeline.cli.main import main
+from ridgeline.cli.replay_store import command_line
 from ridgeline.core.point import Point, Source
 from ridgeline.core.record import Outcome
 from ridgeline.results.formats import POINT
@@ -88,6 +90,11 @@ def test_a_replay_is_stored_and_summed_up(
     assert {record.phase for record in stored.records} == {"warmup", "profiling"}
     assert {record.lane for record in stored.records} == {0, 1}
     assert stored.samples and all(sample.values == {"running": 1.0} for sample in stored.samples)
+    assert all(sample.took_ns for sample in stored.samples) and not list(out.glob("*.part"))
+    assert stored.settings["workers"] == 1 and stored.settings["branches"]["children_spawned"] == 0
+    summary = json.loads((out / "profile_export_aiperf.json").read_text())
+    assert summary["branch_stats"] == stored.settings["branches"]
+    assert summary["input_config"]["phases"][0]["timing_mode"] == "agentic_replay"
     sent = [request for request in server.requests if request.target == "/v1/chat/completions"]
     assert len(sent) == len(stored.records)
     assert all(json.loads(request.body)["model"] == "served" for request in sent)
@@ -157,6 +164,7 @@ def test_fixed_lengths_leave_a_point_and_the_forms_others_read(server: ScriptedS
     assert len(rows) == 16 and all(row["metrics"]["output_sequence_length"]["value"] == 3 for row in rows)
     seen = {request.headers["x-request-id"] for request in server.requests if "completions" in request.target}
     assert {row["metadata"]["x_request_id"] for row in rows} == seen
+    assert {row["metadata"]["worker_id"] for row in rows} == {"worker_0", "worker_1"}
     summary = json.loads((out / "profile_export_aiperf.json").read_text())
     assert summary["request_count"]["avg"] == 12 and summary["metadata"]["submission_valid"] is False
     assert summary["benchmark_id"] and "local_trace" in summary["metadata"]["submission_invalid_reasons"]
@@ -181,12 +189,25 @@ def test_a_trace_of_arrivals_keeps_its_moments(server: ScriptedServer, tmp_path:
     rows = [{"input_length": 64, "output_length": 2, "timestamp": at} for at in (500, 520, 600)]
     trace = tmp_path / "arrivals.jsonl"
     trace.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    out = tmp_path / "out"
-    assert main(["replay", "--url", server.url, "--trace", str(trace), "--schedule", "--out", str(out)]) == 0
+    out, log, now = tmp_path / "out", tmp_path / "power.csv", time.time()
+    watts = [f"{now + second:.3f},0,100" for second in range(-20, 60)]
+    log.write_text("\n".join(["timestamp,index,power.draw [W]", *watts]) + "\n")
+    load = ["--trace", str(trace), "--schedule", "--power", str(log)]
+    assert main(["replay", "--url", server.url, *load, "--out", str(out)]) == 0
     replayed = read_records(out / "records.parquet")
     start = replayed.phases.profiling_start_ns or 0
     assert sorted((record.scheduled_ns - start) // 1_000_000 for record in replayed.records) == [0, 20, 100]
-    assert json.loads((out / "agg.json").read_text())["num_requests_successful"] == 3
+    row = json.loads((out / "agg.json").read_text())
+    assert row["num_requests_successful"] == 3
+    assert (row["power_valid"], row["avg_power_w"]) == (1, 100)
+
+
+def test_what_headers_say_is_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = ["--url", "u", "--header", "Authorization: Bearer secret", "--header=X-Key:secret", "--out", "o"]
+    monkeypatch.setattr(sys, "argv", ["ridgeline", "replay", *typed])
+    told = command_line()
+    assert told[:4] == ("ridgeline", "replay", "--url", "u") and told[-2:] == ("--out", "o")
+    assert told[4:7] == ("--header", "Authorization: ...", "--header=X-Key: ...")
 
 
 def test_power_is_integrated_over_the_window_only(server: ScriptedServer, tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def replay(
         point = replace(point, measures={**point.measures, **energy.measures})
     view.result(SUMMARY, point, result)
     if out is not None:
-        written = write_exports(out, result, cell, point, exports, load.about)
+        written = write_exports(out, result, cell, point, exports, load.about, energy)
         if energy is not None:
             _write_plain(out / "power.json", energy.sidecar)
         sys.stderr.write(f"records: {store.path}\npoint: {written[0]}\n")

@@ -29,6 +29,7 @@ from ridgeline.core.record import FIELDS, Replay, Row, ServerSample
 from ridgeline.replay.sink import BackgroundSink
 
 if TYPE_CHECKING:
+    from ridgeline.results.power import Power
     from ridgeline.results.runfolder import RunFolder
 
 _OUTCOME = FIELDS.index("outcome")
@@ -116,7 +117,7 @@ class Store:
             raise EnvironmentFailed(f"cannot write records: {failed}", hint="make room, or give another --out")
 
 
-def power_of(log: Path | None, result: Replay, point: Point, gpus: int) -> Any:
+def power_of(log: Path | None, result: Replay, point: Point, gpus: int) -> Power | None:
     """Energy over the measured window from a power log; None without one. A log that cannot be read is told."""
     from ridgeline.results.power import energy_of
 
@@ -167,7 +168,13 @@ def add_cell(folder: RunFolder, cell: Cell, point: Point) -> None:
 
 
 def write_exports(
-    folder: Path, result: Replay, cell: Cell, point: Point, wanted: Sequence[str], about: Mapping[str, Any]
+    folder: Path,
+    result: Replay,
+    cell: Cell,
+    point: Point,
+    wanted: Sequence[str],
+    about: Mapping[str, Any],
+    power: Power | None = None,
 ) -> list[Path]:
     """The summary and the foreign forms, from the records on disk. Gives what was written."""
     from ridgeline.results.export.agentic import agentic_row
@@ -199,7 +206,8 @@ def write_exports(
             _json(folder / "server_metrics_export.json", server_metrics(full, origin))
             written.append(folder / "server_metrics_export.json")
     if "inferencex" in wanted and cell.scenario.kind == "agentic-coding":
-        _json(folder / "agg.json", agentic_row(full, cell, dataset=about))
+        energy = power.fields if power is not None else {}
+        _json(folder / "agg.json", agentic_row(full, cell, dataset=about) | energy)
         written.append(folder / "agg.json")
     return written
 
