@@ -258,6 +258,22 @@ def test_nodes_are_an_effect() -> None:
     assert [(c.kind, c.before, c.after) for c in apart.changes] == [("node", "fast", "slow")]
 
 
+@pytest.mark.parametrize("told", [{"found.node.host": "n1"}, {"found.node": {"host": "n1", "memory_free": 1}}])
+def test_a_node_is_known_by_its_name_and_what_differs_from_start_to_start_is_no_change(told: dict[str, Any]) -> None:
+    rng = np.random.default_rng(1)
+    sides = []
+    for name, free in (("a", 1), ("b", 2)):
+        probe = {
+            key: {**value, "memory_free": free} if isinstance(value, dict) else value for key, value in told.items()
+        }
+        began = {"found.phases.engine": [{"name": "start", "ended": float(free)}], "found.node.memory_free": free}
+        sides.append(side(name, rng, FIXED, about=probe | began))
+    answer = compare(*sides)
+    assert answer.changes == ()
+    estimate = answer.points[0].differences[0].estimate
+    assert estimate is not None and not any("nodes" in note for note in estimate.notes)
+
+
 def test_clusters_are_nodes_then_runs_then_repeats() -> None:
     rng = np.random.default_rng(1)
     parts = [side(f"{name}{k}", rng, FIXED, points=1, about={"run": f"{name}{k}"}) for name in "ab" for k in range(3)]
