@@ -18,8 +18,8 @@ from typing import Any
 from ridgeline.core.topology import Topology
 from ridgeline.core.units import nanoseconds
 from ridgeline.engine.options import options_from
-from ridgeline.simulate.costparams import ANY_MODEL, parameters_for
 from ridgeline.simulate.agentic import agent_sessions
+from ridgeline.simulate.costparams import ANY_MODEL, parameters_for
 from ridgeline.simulate.virtual import simulate
 from ridgeline.trace.pacing import AgentPacer, PacingSettings
 from ridgeline.trace.prompts import make_prompts
