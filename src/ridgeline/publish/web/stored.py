@@ -11,8 +11,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -22,7 +23,7 @@ from sqlalchemy import select
 
 from ridgeline.core.deployment import Deployment
 from ridgeline.core.errors import InputError
-from ridgeline.core.point import Caution, Measure, Point, Source, Validity
+from ridgeline.core.point import Caution, Point, Source, Validity
 from ridgeline.publish.charts import axes, slots
 from ridgeline.publish.charts.data import said, subject_of
 from ridgeline.publish.staging import moves
@@ -59,31 +60,44 @@ class _Body(msgspec.Struct, gc=False):
     attempt: int = 1
 
 
+class Told(msgspec.Struct, gc=False, frozen=True):
+    """A measure as it was stored. It was checked then: the points of a chart are read in half the time without."""
+
+    value: float | None
+    unit: str
+    n: int | None = None
+    reason: str | None = None
+
+
 _FIELDS = _Body.__struct_fields__
-_BARE = msgspec.json.Decoder(_Body)
+_of_body = attrgetter(*_FIELDS)
+
+
+class _Reader(NamedTuple):
+    """Reads a body with the wanted measures and no others, in one go."""
+
+    decoder: msgspec.json.Decoder[Any]
+    names: tuple[str, ...]
+    values: Callable[[Any], tuple[Any, ...]]  # of what was decoded, in the order of the names
 
 
 @cache
-def _decoder(wanted: frozenset[str]) -> tuple[msgspec.json.Decoder[Any], tuple[tuple[str, str], ...]]:
-    """Decodes a body with the wanted measures and no others, in one go; (field, measure) of each."""
-    named = tuple((f"m{at}", name) for at, name in enumerate(sorted(wanted)))
-    fields = [(field, Measure | None, None) for field, _ in named]
-    measures = msgspec.defstruct("Wanted", fields, rename=dict(named))
-    body = msgspec.defstruct("Body", [("measures", measures)], bases=(_Body,), kw_only=True)
-    return msgspec.json.Decoder(body), named
+def _reader(wanted: frozenset[str]) -> _Reader:
+    names = tuple(sorted(wanted))
+    fields = tuple(f"m{at}" for at in range(len(names)))
+    told = [(field, Told | None, None) for field in fields]
+    measures = msgspec.defstruct("Wanted", told, rename=dict(zip(fields, names, strict=True)), gc=False)
+    body = msgspec.defstruct("Body", [("measures", measures)], bases=(_Body,), kw_only=True, gc=False)
+    return _Reader(msgspec.json.Decoder(body), names, lambda read: tuple(getattr(read.measures, one) for one in fields))
 
 
 def slim(body: str | bytes, id: str, wanted: frozenset[str]) -> Point:
     """A point with the measures that are `wanted`."""
-    measures: dict[str, Measure] = {}
-    if wanted:
-        decoder, named = _decoder(wanted)
-        found = decoder.decode(body)
-        inside = found.measures
-        measures = {name: one for field, name in named if (one := getattr(inside, field)) is not None}
-    else:
-        found = _BARE.decode(body)
-    return Point(id=id, measures=measures, **{name: getattr(found, name) for name in _FIELDS})
+    reader = _reader(wanted)
+    read = reader.decoder.decode(body)
+    found = zip(reader.names, reader.values(read), strict=True)
+    measures: dict[str, Any] = {name: measure for name, measure in found if measure is not None}
+    return Point(id=id, measures=measures, **dict(zip(_FIELDS, _of_body(read), strict=True)))
 
 
 def _header(stored: str, name: str, started_at: str) -> RunHeader:
