@@ -91,14 +91,17 @@ def looks() -> Iterator[list[int]]:
 
 
 def test_the_collector_looks_at_little_and_never_at_what_is_old(looks: list[int]) -> None:
-    before = gc.get_threshold()
+    before, frozen = gc.get_threshold(), gc.get_freeze_count()
     gc.unfreeze()
     with quiet_collector():
         assert gc.get_freeze_count() > 0
         looks.clear()
         kept: list[list[int]] = [[number] for number in range(30_000)]
         assert set(looks) == {0} and len(looks) >= 25, "a thousand at a time, the young alone"
-    assert (gc.get_threshold(), gc.get_freeze_count(), len(kept)) == (before, 0, 30_000)
+    after = gc.get_threshold(), gc.get_freeze_count(), len(kept)
+    if frozen:
+        gc.freeze()  # as the suite has it
+    assert after == (before, 0, 30_000)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the size of the table is read from /proc")
