@@ -97,10 +97,10 @@ def test_what_was_not_measured_says_so_in_every_view_and_export(source: Source) 
         prices=sheet({"h200": 2.0}),
     )  # fmt: skip
     id = first(shown)
-    for path in ("/", "/runs", "/runs/one", "/points", f"/points/{id}", "/compare", "/cost", "/accuracy"):
+    for path in ("/", "/runs", "/runs/one", "/points", f"/points/{id}", "/compare", "/gates", "/cost", "/accuracy"):
         text = shown.get(path).text
         assert re.search(rf'class="badge hatch">\s*{source}', text), path
-    for path in ("/runs/one", "/points", "/compare", "/cost", "/accuracy"):
+    for path in ("/runs/one", "/points", "/compare", "/gates", "/cost", "/accuracy"):
         assert shown.get(path).text.count('class="unmeasured"') >= 1, path
     assert "leads" not in shown.get("/cost").text and "is cheapest" not in shown.get("/cost").text
     rows = list(csv.DictReader(io.StringIO(shown.get("/api/v1/export.csv").text)))
@@ -114,6 +114,8 @@ def test_what_was_not_measured_says_so_in_every_view_and_export(source: Source) 
     assert shown.get(f"/api/v1/points/{id}").json()["source"] == str(source)
     assert shown.get("/api/v1/evals").json()["evaluations"][0]["source"] == str(source)
     assert shown.get("/api/v1/sql?q=SELECT DISTINCT source FROM points").json()["rows"] == [[str(source)]]
+    assert f"({source}: no GPU took part)" in shown.get("/gates").text
+    assert shown.get("/api/v1/gates").json()["recent"][0]["sources"] == [str(source)]
     matched = shown.get("/api/v1/runs/one/compare/two").json()
     assert str(source) in json.dumps(matched)
 

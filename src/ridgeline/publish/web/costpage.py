@@ -134,6 +134,8 @@ def sentence(found: Sequence[dict[str, Any]], speed: float) -> str:
     if there:
         best = max(there, key=lambda row: row["throughput"]["total"])
         return f"{best['name']} gives most: {best['throughput']['total']:,.0f} tokens a second and GPU."
+    if not found:
+        return "Nothing was run here yet."
     if not any(row["source"] == "measured" for row in found):
         return "Nothing here was measured; what the table says of this speed is a statement about an engine model."
     return f"No measured series spans {speed:g} tokens per second a user."

@@ -44,9 +44,11 @@ def _judged(holding: Holding, before: Run, run: Run) -> dict[str, Any]:
     try:
         found = comparison.compared((holding, before), (holding, run))
     except InputError as error:
-        return {**row, "verdict": "unclear", "reason": error.message, "points": 0, "changes": []}
+        sources = sorted({*before.sources, *run.sources})
+        return {**row, "verdict": "unclear", "reason": error.message, "points": 0, "changes": [], "sources": sources}
     return {
         **row,
+        "sources": [str(source) for source in found.sources],
         "verdict": str(found.overall.verdict),
         "reason": found.overall.reason,
         "points": len(found.points),
@@ -149,8 +151,11 @@ def sentence(rows: Sequence[Mapping[str, Any]]) -> str:
     if not rows:
         return "Nothing to compare yet: it takes two runs that share a cell."
     verdict = rows[0]["verdict"]
-    return {
+    others = [source for source in rows[0]["sources"] if source != "measured"]
+    of_whom = f" ({' and '.join(others)}: no GPU took part)" if others else ""
+    told = {
         "worse": "Yes: the last run is worse than the one before.",
         "better": "No: the last run is better than the one before.",
         "same": "No: the last run is the same as the one before, within noise.",
     }.get(str(verdict), "It is not clear: the differences of the last run are within what noise can do.")
+    return told.removesuffix(".") + f"{of_whom}."
