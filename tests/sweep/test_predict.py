@@ -3,6 +3,7 @@ name."""
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -120,3 +121,19 @@ def test_cells_at_a_time_are_the_cells_one_by_one(cell: Cell, workload: Workload
     bare = list(predict_all(cells, SETTINGS, workload, jobs=2, replays=False))
     assert [found.point for found in bare] == [found.point for found in at_a_time]
     assert all(found.replay is None for found in bare)
+
+
+def test_a_signal_of_this_process_means_nothing_to_those_it_starts(cell: Cell, workload: Workload) -> None:
+    """A pool ends its processes by SIGTERM; one with a handler of its own would be waited for without end."""
+
+    def deaf(*_: object) -> None:
+        return
+
+    before = signal.signal(signal.SIGTERM, deaf)
+    try:
+        found = predict_all([cell, replace(cell, concurrency=2)], SETTINGS, workload, jobs=2, replays=False)
+        assert next(found).point is not None
+        found.close()  # type: ignore[attr-defined]  # while the other is at work
+        assert signal.getsignal(signal.SIGTERM) is deaf
+    finally:
+        signal.signal(signal.SIGTERM, before)

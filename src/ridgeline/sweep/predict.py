@@ -5,7 +5,10 @@ from __future__ import annotations
 import gc
 import math
 import os
+import signal
+import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import Any, NamedTuple
 
@@ -111,8 +114,24 @@ def predict_all(
         yield from (job.cell(index) for index in range(len(cells)))
         return
     workload.read(cells)  # once, before the processes part
-    with get_context("fork").Pool(processes, _begin, (job,)) as pool:
+    with _ending_on_sigterm():
+        pool = get_context("fork").Pool(processes, _begin, (job,))
+    with pool:
         yield from pool.imap(_run, range(len(cells)))
+
+
+@contextmanager
+def _ending_on_sigterm() -> Iterator[None]:
+    """Processes made here end on the signal by which their pool ends them, whatever it means to this one: a handler
+    that raises may raise where nobody listens, and the pool would wait for that process for ever."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set handlers
+        return
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
 
 
 class _Job(NamedTuple):
