@@ -44,6 +44,17 @@ def test_a_layout_that_cannot_hold_the_weights_ran_on_stages() -> None:
         agentic_options(replace(kimi, topology=None))
 
 
+def test_recurrent_states_are_cached_only_where_the_start_asks_for_it() -> None:
+    kimi = replace(GLM, model="kimik3", engine="vllm", hardware="b300")
+    asks = (
+        replace(kimi, drafts=3),
+        replace(kimi, offload=True),
+        replace(GLM, engine="vllm"),
+        replace(kimi, engine="sglang"),
+    )
+    assert [agentic_options(point).enable_prefix_caching for point in (kimi, *asks)] == [False, True, True, True, True]
+
+
 def test_a_host_tier_is_shared_by_the_gpus_of_a_node() -> None:
     assert agentic_options(GLM).host_kv_tokens == 0
     eight = agentic_options(replace(GLM, offload=True)).host_kv_tokens

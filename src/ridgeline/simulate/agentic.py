@@ -22,6 +22,7 @@ from ridgeline.simulate.costparams import CostParameters
 from ridgeline.simulate.points import MODELS, Measured
 from ridgeline.simulate.virtual import simulate
 from ridgeline.spec.facts.library import find_gpu
+from ridgeline.spec.facts.model import Recurrent
 from ridgeline.trace.agentx import CUT, agentx_sessions
 from ridgeline.trace.pacing import AgentPacer, PacingSettings
 from ridgeline.trace.prompts import make_prompts
@@ -90,8 +91,9 @@ def agentic_options(point: Measured) -> EngineOptions:
     """How the engine of an agentic point was probably started: room for twice the lanes, the scripts' memory and
     budget.
 
-    A layout whose GPUs cannot hold the weights was run on several stages: the fewest that can. Raises InputError:
-    unknown model, a layout in words only, a model that fits no number of stages.
+    A layout whose GPUs cannot hold the weights was run on several stages: the fewest that can. vLLM caches no prefixes
+    of models with recurrent states unless it is told to, which scripts with drafts or a host tier do. Raises
+    InputError: unknown model, a layout in words only, a model that fits no number of stages.
     """
     if point.topology is None:
         raise InputError("a layout given in words only is not modelled")
@@ -123,6 +125,9 @@ def agentic_options(point: Measured) -> EngineOptions:
                 raise
             continue
         break
+    plain = not point.drafts and not point.offload
+    if plain and "vllm" in point.engine and any(isinstance(b.attention, Recurrent) for b in options.arch.blocks):
+        options = replace(options, enable_prefix_caching=False)
     if point.offload:
         own = NODE_HOST_BYTES / 8 * options.topology.attention_tp * options.topology.pp
         options = replace(options, host_kv_tokens=int(own / (plan.needed(1 << 16, 0) / (1 << 16))))
