@@ -6,6 +6,7 @@ value in every process, so predictions do not depend on Python's hash seed.
 
 from __future__ import annotations
 
+from array import array
 from collections import OrderedDict
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -16,21 +17,21 @@ from ridgeline.trace.prompts.api import Span
 class Chain(NamedTuple):
     """Hashes of the whole blocks of a run of spans, and the slices (key, start, length) of the unfinished block."""
 
-    hashes: list[int]
+    hashes: array[int]  # 64 bits each
     rest: tuple[int, ...]
     filled: int  # tokens in `rest`
 
 
-EMPTY = Chain([], (), 0)
+EMPTY = Chain(array("q"), (), 0)
 
 
 def extend(chain: Chain, spans: Iterable[Span], size: int) -> Chain:
     """The chain with more spans behind it, in blocks of `size` tokens; `chain` itself is left alone."""
-    return _grown(Chain(list(chain.hashes), chain.rest, chain.filled), spans, size)
+    return _grown(chain._replace(hashes=chain.hashes[:]), spans, size)
 
 
 def _grown(chain: Chain, spans: Iterable[Span], size: int) -> Chain:
-    """The same, in the list of `chain`."""
+    """The same, in the array of `chain`."""
     hashes, rest, filled = chain
     last = hashes[-1] if hashes else 0
     for key, tokens in spans:
@@ -63,7 +64,7 @@ class Chains:
         """The chain of a prompt of `stream` (any name that tells conversations apart), and of what comes behind it."""
         known, chain = self._last.get(stream, ((), None))
         if chain is None or spans[: len(known)] != known:
-            known, chain = (), Chain([], (), 0)
+            known, chain = (), Chain(array("q"), (), 0)
         # The last span may grow in the next turn; keeping the chain without it lets that be found again.
         kept = _grown(chain, spans[len(known) : -1], self._size)
         self._last[stream] = (spans[:-1], kept)

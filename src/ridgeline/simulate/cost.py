@@ -172,7 +172,7 @@ class StepCost:
 
     def seconds(self, batches: Sequence[Batch | None], *, from_idle: bool = False) -> float:
         """Time of one step of all data-parallel ranks (None: that rank has nothing to do and runs along empty)."""
-        tokens = [batch.tokens if batch else 0 for batch in batches]
+        tokens = [0 if batch is None else batch.tokens for batch in batches]
         mode, most = self.mode(batches, tokens), max(tokens)
         if mode == NONE:
             total, size = sum(tokens), most
@@ -183,7 +183,7 @@ class StepCost:
         if self.drafts:
             device += self.drafts_s(batches)
         device *= self.time_factor * self.p.device
-        host = max(batch.attached if batch else 0.0 for batch in batches) * self.p.attach_s
+        host = max([0.0 if batch is None else batch.attached for batch in batches]) * self.p.attach_s
         return max(device, self.launch_s(mode)) + self.gaps_s() + host + (self.p.wake_s if from_idle else 0.0)
 
     def mode(self, batches: Iterable[Batch | None], tokens: Sequence[int]) -> str:
@@ -350,9 +350,12 @@ class StepCost:
         first pass sees all tokens of the step, the others one a sequence."""
         most = tokens = 0
         for batch in batches:
-            if batch:
-                most = max(most, batch.decodes + len(batch.chunks))
-                tokens = max(tokens, batch.tokens)
+            if batch is not None:
+                requests = batch.decodes + len(batch.chunks)
+                if requests > most:
+                    most = requests
+                if batch.tokens > tokens:
+                    tokens = batch.tokens
         found = self._drafts_s.get((most, tokens))
         if found is None:
             if len(self._drafts_s) > _REMEMBERED:

@@ -202,10 +202,13 @@ class Engine:
 
     def _leap(self, now_ns: int, until_ns: int) -> int:
         """Go through as many quiet steps as end by `until_ns`, priced along a straight line; when the last one ends."""
-        planned = self._planned
-        told = (self.steps - 1 if first is None else first for first in self._calm)
-        ahead = min(s.quiet - (self.steps - 1 - first) for s, first in zip(self.ranks, told, strict=True))
-        if ahead < _SHORTEST_LEAP or self._loads or not any(planned):
+        planned, ahead = self._planned, _LONGEST_LEAP
+        for scheduler, since in zip(self.ranks, self._calm, strict=True):
+            quiet = scheduler.quiet - (0 if since is None else self.steps - 1 - since)
+            if quiet < _SHORTEST_LEAP:
+                return now_ns
+            ahead = min(ahead, quiet)
+        if self._loads or not any(planned):
             return now_ns
         if any((batch is None) != (not s.running) for s, batch in zip(self.ranks, planned, strict=True)):
             return now_ns
@@ -214,7 +217,7 @@ class Engine:
         for rank in range(len(self.ranks)):
             self._tell(rank)
         first = self.price.seconds(planned)
-        count = int(min(ahead, _LONGEST_LEAP, (until_ns - now_ns) / 1e9 / first))
+        count = int(min(ahead, (until_ns - now_ns) / 1e9 / first))
         if count < _SHORTEST_LEAP:
             return now_ns
         last = self.price.seconds(self._after(count - 1))

@@ -15,8 +15,11 @@ A block whose content somebody else has already made findable is a *spare*: it t
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
+
+_EMPTY = array("q")
 
 
 class Match(NamedTuple):
@@ -31,7 +34,7 @@ class Run:
 
     __slots__ = ("after", "before", "children", "keys", "marks", "parent", "refs", "size", "start")
 
-    def __init__(self, start: int, keys: list[int], size: int, parent: Run | None, refs: int) -> None:
+    def __init__(self, start: int, keys: array[int], size: int, parent: Run | None, refs: int) -> None:
         self.start = start
         self.keys = keys
         self.size = size
@@ -68,9 +71,9 @@ class BlockPool:
         self._marked = marked
         self._unused = total  # blocks without content: the front of the queue
         self._queued = 0
-        self._root = Run(0, [], 0, None, 1)
+        self._root = Run(0, _EMPTY, 0, None, 1)
         self._spares: dict[int, list[Run]] = {}
-        self._end = Run(0, [], 0, None, 0)  # the queue is a ring through this
+        self._end = Run(0, _EMPTY, 0, None, 0)  # the queue is a ring through this
         self._end.before = self._end.after = self._end
 
     @property
@@ -146,16 +149,16 @@ class BlockPool:
             own = held.parts[-1][0] if held.parts else self._root
             node = own if own.parent or own is self._root else self._node_at(hashes, depth)
             if hashes[depth] in node.children:
-                spare = Run(depth, [hashes[depth]], 1, None, 1)
+                spare = Run(depth, array("q", (hashes[depth],)), 1, None, 1)
                 self._spares.setdefault(hashes[depth], []).append(spare)
                 held.parts.append((spare, depth))
                 depth += 1
                 continue
             if node is own and node.refs == 1 and node.parent and not node.children:
-                node.keys += hashes[depth:upto]
+                node.keys.extend(hashes[depth:upto])
                 node.size += upto - depth
             else:
-                fresh = Run(depth, list(hashes[depth:upto]), upto - depth, node, 1)
+                fresh = Run(depth, array("q", hashes[depth:upto]), upto - depth, node, 1)
                 node.children[hashes[depth]] = fresh
                 held.parts.append((fresh, depth))
             depth = upto
@@ -188,7 +191,7 @@ class BlockPool:
 
     def forget_all(self) -> None:
         """Drop every cached content; blocks stay where they are."""
-        self._root = Run(0, [], 0, None, 1)
+        self._root = Run(0, _EMPTY, 0, None, 1)
         self._spares = {}
 
     def _node_at(self, hashes: Sequence[int], depth: int) -> Run:

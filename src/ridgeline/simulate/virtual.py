@@ -143,7 +143,7 @@ class _Simulation:
         while not pacer.finished:
             outside = min(self.heap[0][0] if self.heap else _NEVER, self.due)
             wakes = [engine.wakes_at or _NEVER for engine in engines]
-            earliest = min(outside, *wakes)
+            earliest = min(outside, min(wakes))
             if earliest == _NEVER:
                 break
             now = max(now, earliest)
@@ -152,7 +152,7 @@ class _Simulation:
             for index, worker in enumerate(self.workers):
                 ends = worker.engine.ends_at
                 if ends is not None and ends <= now:
-                    others = min((at for at in (*wakes[:index], *wakes[index + 1 :])), default=_NEVER)
+                    others = min((*wakes[:index], *wakes[index + 1 :]), default=_NEVER)
                     self._step(worker, min(outside, self.next_sample, others))
             told = self._events(now)
             if told or self.due <= now:
@@ -258,7 +258,7 @@ class _Simulation:
         if not engine.lazy:
             engine.stamps.append(step.end_ns)
         hands_over = worker in self.prefill
-        for tokens in step.tokens:
+        for tokens in filter(None, step.tokens):
             for token in tokens:
                 if token.last and hands_over:
                     engine.handover.offer(0, token.request.prompt // self.size)
