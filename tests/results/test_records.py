@@ -167,10 +167,11 @@ def test_a_scrape_s_time_is_kept_and_older_files_have_none(tmp_path: Path) -> No
 def test_scrapes_written_as_they_come_make_the_same_file_and_survive_a_kill(tmp_path: Path) -> None:
     taken = [sample(k, endpoint=f"http://{k % 2}", vllm__x=k) for k in range(7)]
     taken[3] = dataclasses.replace(taken[3], values=None)
-    writer = samples.SampleWriter(tmp_path / "s.parquet", keep_s=0.0)
+    writer = samples.SampleWriter(tmp_path / "s.parquet")
     assert samples.recover(writer.part) == ()
     for one in taken:
         writer.write(one)
+        writer.flush()
     whole = writer.part.read_bytes()
     (tmp_path / "cut.part").write_bytes(whole[:-20])
     assert samples.recover(writer.part) == tuple(taken)
@@ -180,7 +181,7 @@ def test_scrapes_written_as_they_come_make_the_same_file_and_survive_a_kill(tmp_
 
 
 def test_scrapes_of_a_while_are_written_together(tmp_path: Path) -> None:
-    writer = samples.SampleWriter(tmp_path / "s.parquet", keep_s=3600.0)
+    writer = samples.SampleWriter(tmp_path / "s.parquet")
     writer.write(sample(0))
     assert samples.recover(writer.part) == ()
     writer.close()

@@ -40,11 +40,12 @@ ROWS = tuple(map(record, range(6)))
 @pytest.fixture
 def killed(tmp_path: Path) -> Iterator[Path]:
     """A replay's folder as a kill leaves it: streams that nobody ended."""
-    writer, scrapes = RecordWriter(tmp_path / "records.parquet"), SampleWriter(tmp_path / "samples.parquet", keep_s=0)
+    writer, scrapes = RecordWriter(tmp_path / "records.parquet"), SampleWriter(tmp_path / "samples.parquet")
     writer.write(ROWS)
     writer.flush()
     for sample in SAMPLES:
         scrapes.write(sample)
+    scrapes.flush()
     settings = {"speed": 4.0, "model": "m", "prompt_mode": "bytes"}
     header = RunHeader(name="r", created_at="2026-11-30T12:00:00+00:00", command=("ridgeline",), settings=settings)
     with RunFolder.adopt(tmp_path, header):

@@ -65,7 +65,13 @@ class Store:
                 self.on_sample = self._samples.write
         except OSError as error:
             raise EnvironmentFailed(f"cannot write to `{folder}`: {error}") from error
-        self._sink = BackgroundSink(self._writer.write_rows, self._writer.flush)
+        self._sink = BackgroundSink(self._writer.write_rows, self._flush)
+
+    def _flush(self) -> None:
+        if self._writer is not None:
+            self._writer.flush()
+        if self._samples is not None:
+            self._samples.flush()
 
     def take(self, rows: Sequence[Row]) -> None:
         """An `on_rows`."""

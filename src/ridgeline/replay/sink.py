@@ -24,7 +24,7 @@ KEEP_S = 5.0  # of a killed replay no more than this is lost, however slowly its
 class BackgroundSink:
     """`with BackgroundSink(write) as sink`: `sink.take` is an `on_rows`; `write` gets batches in a thread of its own.
 
-    `flush` is called in the same thread, every `KEEP_S` in which something was written. What either raises comes out of
+    `flush` is called in the same thread, every `keep_s`. What either raises comes out of
     the next `take`, or of the end of the block. Every row taken before the end is written before the block is left.
     """
 
@@ -61,18 +61,16 @@ class BackgroundSink:
 
     def _run(self) -> None:
         try:
-            last, unkept_since = False, None
+            last, kept_at = False, time.monotonic()
             while not last:
                 last = self._ended.wait(_PAUSE_S)
                 batch: list[Row] = []
                 while not self._queue.empty():
                     batch.extend(self._queue.get())
-                now = time.monotonic()
                 if batch:
                     self._write(batch)
-                    unkept_since = now if unkept_since is None else unkept_since
-                if self._flush is not None and unkept_since is not None and now - unkept_since >= self._keep_s:
+                if self._flush is not None and time.monotonic() - kept_at >= self._keep_s:
                     self._flush()
-                    unkept_since = None
+                    kept_at = time.monotonic()
         except BaseException as error:  # carried to the thread that measures, which raises it
             self.error = error

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -110,12 +109,12 @@ def write_samples(path: Path, samples: Sequence[ServerSample]) -> None:
 
 
 class SampleWriter:
-    """Writes scrapes while a run goes on: as an Arrow stream beside the file (`NAME.part`), what came in `keep_s`
-    seconds at a time, so that a killed run keeps what it had (`recover`). `write` may be called from any thread."""
+    """Writes scrapes while a run goes on: as an Arrow stream beside the file (`NAME.part`), so that a killed run keeps
+    what it had (`recover`). Any thread may `write`, which only keeps the scrape. `flush` brings what came to the file;
+    the thread that does it gets a heap of Arrow's, many megabytes, so it should be one that has it anyway."""
 
-    def __init__(self, path: Path, keep_s: float = 5.0) -> None:
-        self.path, self.part = path, part_of(path)
-        self._keep_s, self._kept_at, self._written = keep_s, time.monotonic(), 0
+    def __init__(self, path: Path) -> None:
+        self.path, self.part, self._written = path, part_of(path), 0
         self._waiting: list[ServerSample] = []
         self._lock = threading.Lock()
         self._sink = self.part.open("wb")
@@ -125,16 +124,22 @@ class SampleWriter:
         """Take one scrape."""
         with self._lock:
             self._waiting.append(sample)
-            if time.monotonic() - self._kept_at >= self._keep_s:
-                self._flush()
+
+    def flush(self) -> None:
+        """Bring what came so far to the file."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        if waiting:
+            self._stream.write_table(_long(waiting, self._written).combine_chunks())
+            self._written += len(waiting)
+            self._sink.flush()
 
     def close(self) -> None:
         """Write what is left and end the stream, leaving it in place. Later calls change nothing."""
-        with self._lock:
-            if not self._sink.closed:
-                self._flush()
-                self._stream.close()
-                self._sink.close()
+        if not self._sink.closed:
+            self.flush()
+            self._stream.close()
+            self._sink.close()
 
     def finish(self) -> None:
         """The stream becomes the Parquet file; without a single scrape there is none."""
@@ -144,14 +149,6 @@ class SampleWriter:
                 for batch in batches(self.part):
                     writer.write_batch(batch)
         self.part.unlink()
-
-    def _flush(self) -> None:
-        if self._waiting:
-            self._stream.write_table(_long(self._waiting, self._written).combine_chunks())
-            self._written += len(self._waiting)
-            self._waiting.clear()
-        self._sink.flush()
-        self._kept_at = time.monotonic()
 
 
 def part_of(path: Path) -> Path:
