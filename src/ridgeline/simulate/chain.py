@@ -1,7 +1,8 @@
 """Block hashes of prompts given as spans: what vLLM computes from tokens, from identities instead.
 
-The hash of a block covers the block before it and the slices of spans inside it. Tuples of integers hash to the same
-value in every process, so predictions do not depend on Python's hash seed.
+The hash of a block covers the block before it and the slices of spans inside it; blocks in a row inside one span count
+on from the first one's. Tuples of integers hash to the same value in every process, so predictions do not depend on
+Python's hash seed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ridgeline.trace.prompts.api import Span
+
+_COUNTABLE = (1 << 62) - 1  # room for counting on in 63 bits
 
 
 class Chain(NamedTuple):
@@ -43,10 +46,12 @@ def _grown(chain: Chain, spans: Iterable[Span], size: int) -> Chain:
                 continue
             last = hash((last, *rest))
             hashes.append(last)
-        whole = start + (tokens - start) // size * size
-        for at in range(start, whole, size):
-            last = hash((last, key, at, size))
-            hashes.append(last)
+        blocks = (tokens - start) // size
+        if blocks:
+            first = hash((last, key, start, size)) & _COUNTABLE
+            hashes.extend(range(first, first + blocks))
+            last = first + blocks - 1
+        whole = start + blocks * size
         filled = tokens - whole
         rest = (key, whole, filled) if filled else ()
     return Chain(hashes, rest, filled)

@@ -93,7 +93,7 @@ class Cache:
     decode_flops: float  # attention FLOPs per visible token of a decoding query, which works on the cached form
 
     def visible(self, context: float) -> float:
-        return context if self.limit is None else min(context, self.limit)
+        return context if self.limit is None or context < self.limit else self.limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +294,8 @@ class StepCost:
             middle = context + count / 2  # the mean token sees the context and half of its own chunk
             for c in self.caches:
                 computing = count * (c.flops * c.visible(middle) / peak + c.scan_flops * middle / scan)
-                total += max(computing, (c.row_bytes * c.visible(context) + c.scan_bytes * context) / read)
+                reading = (c.row_bytes * c.visible(context) + c.scan_bytes * context) / read
+                total += reading if reading >= computing else computing
             total += self.state_bytes / read
         return total
 
