@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cache
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -73,29 +73,22 @@ _FIELDS = _Body.__struct_fields__
 _of_body = attrgetter(*_FIELDS)
 
 
-class _Reader(NamedTuple):
-    """Reads a body with the wanted measures and no others, in one go."""
-
-    decoder: msgspec.json.Decoder[Any]
-    names: tuple[str, ...]
-    values: Callable[[Any], tuple[Any, ...]]  # of what was decoded, in the order of the names
-
-
 @cache
-def _reader(wanted: frozenset[str]) -> _Reader:
+def _decoder(wanted: frozenset[str]) -> tuple[msgspec.json.Decoder[Any], tuple[str, ...]]:
+    """Decodes a body with the wanted measures and no others, in one go; their names in the order of the fields."""
     names = tuple(sorted(wanted))
     fields = tuple(f"m{at}" for at in range(len(names)))
     told = [(field, Told | None, None) for field in fields]
     measures = msgspec.defstruct("Wanted", told, rename=dict(zip(fields, names, strict=True)), gc=False)
     body = msgspec.defstruct("Body", [("measures", measures)], bases=(_Body,), kw_only=True, gc=False)
-    return _Reader(msgspec.json.Decoder(body), names, lambda read: tuple(getattr(read.measures, one) for one in fields))
+    return msgspec.json.Decoder(body), names
 
 
 def slim(body: str | bytes, id: str, wanted: frozenset[str]) -> Point:
     """A point with the measures that are `wanted`."""
-    reader = _reader(wanted)
-    read = reader.decoder.decode(body)
-    found = zip(reader.names, reader.values(read), strict=True)
+    decoder, names = _decoder(wanted)
+    read = decoder.decode(body)
+    found = zip(names, msgspec.structs.astuple(read.measures), strict=True)
     measures: dict[str, Any] = {name: measure for name, measure in found if measure is not None}
     return Point(id=id, measures=measures, **dict(zip(_FIELDS, _of_body(read), strict=True)))
 
