@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from tests.golden import golden
 
@@ -13,7 +12,7 @@ from ridgeline.core.topology import Topology
 from ridgeline.simulate import validate
 from ridgeline.simulate.costparams import ANY_MODEL, parameters_for
 from ridgeline.simulate.evaluate import evaluated, table
-from ridgeline.simulate.fit import covered, fit, predict, prior_of, with_theta
+from ridgeline.simulate.fit import covered, fit, names_of, predict, prior_of
 from ridgeline.simulate.fitfile import text_of
 from ridgeline.simulate.points import Measured, read_points
 from ridgeline.simulate.steady import Load, steady
@@ -25,16 +24,16 @@ HEAD = (
 )
 
 
-def made(slow: float = 1.0, engine: str = "trt") -> list[Measured]:
+def made(slow: float = 1.0, engine: str = "trt", gpu: str = "b200", model: str = "llama70b") -> list[Measured]:
     """Points that the model itself made, every time `slow` times as long."""
     found = []
     for tp in (1, 2, 4, 8):
         for conc in (4, 16, 64, 256):
             point = Measured(
-                row=len(found), hardware="b200", engine=engine, model="llama70b", precision="fp8", spec="none",
+                row=len(found), hardware=gpu, engine=engine, model=model, precision="fp8", spec="none",
                 topology=Topology(tp), conc=conc, isl=1024, osl=1024,
             )  # fmt: skip
-            seen = predict(point, prior_of("b200", engine), {})
+            seen = predict(point, prior_of(gpu, engine), {})
             found.append(replace(point, tput=seen.tput_per_gpu / slow, tpot_s=seen.tpot_s * slow))
     return found
 
@@ -101,11 +100,21 @@ def test_factors_are_those_of_the_nearest_checkpoint() -> None:
     assert known.factors("c", "fp8") == (3.0, 2.0)
 
 
-def test_what_was_measured_on_the_gpu_stays_as_it_was_when_others_are_fitted() -> None:
-    prior = prior_of("h200", "vllm")
-    moved = with_theta(prior, ("device", "graph_kernel_s"), np.log([1.2, 1.5]))
-    time, kernels = moved.factors("Qwen/Qwen3-30B-A3B", "bf16")
-    assert (moved.device * time, moved.graph_kernel_s * kernels) == pytest.approx((1.0, prior.graph_kernel_s))
+def test_what_was_measured_on_the_gpu_is_not_fitted_again() -> None:
+    known = {(gpu, engine): names_of(made(gpu=gpu, engine=engine)) for gpu in ("h200", "b200") for engine in ("vllm",)}
+    assert not {"device", "graph_kernel_s", "kv_read"} & set(known["h200", "vllm"])
+    assert {"device", "graph_kernel_s", "kv_read"} <= set(known["b200", "vllm"])
+    assert "collective_s" in known["h200", "vllm"]
+    assert prior_of("h200", "vllm").device == 1.0
+
+
+def test_a_checkpoint_that_is_served_badly_does_not_move_the_others() -> None:
+    points = made() + made(model="minimaxm2.5") + made(slow=3.0, model="gptoss120b")
+    found = fit(points, "b200", "trt")
+    assert found.parameters.device == pytest.approx(1.0, abs=0.05)
+    assert found.parameters.factors("openai/gpt-oss-120b", "fp8")[0] > 2
+    left = validate.of_model(found, validate.Baseline(points))
+    assert {guess.fold for guess in left} == {"llama70b", "minimaxm2.5", "gptoss120b"}
 
 
 def test_rows_say_what_ran(tmp_path: Path) -> None:

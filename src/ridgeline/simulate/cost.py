@@ -12,6 +12,7 @@ Kernels are counted from the parts a model has, not fitted: `kernels_of`.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -29,15 +30,17 @@ from ridgeline.spec.facts.gpu import Gpu
 from ridgeline.spec.facts.model import Attention, Block, Compressed, Experts, Gqa, Mla, ModelArch, Recurrent
 
 _context = attrgetter("decode_context")
-_SHARPNESS = 4  # of the blend where reading and computing take equally long; kernels overlap them, but not fully
+_SHARPNESS = 2.5  # of the blend where reading and computing take equally long: products of 64 to 512 rows on one H200
 _REMEMBERED = 1 << 16  # step sizes whose price is kept
-_NARROW_GAIN = 0.5  # of log(peak) from bf16 to 8 or 4 bits that grouped products reach; assumption
-_ONE_SHOT = 256 * 1024  # bytes up to which an all-reduce is done in one exchange
+_NARROW_GAIN = 0.75  # of log(peak) from bf16 to 8 or 4 bits that grouped products reach; assumption
+_BLOCK_SCALED = 1.5  # small kernels that a product over fp8 in 128 x 128 blocks takes longer; assumption
+_SLICE = 40  # columns of an expert's slice under tensor parallelism that its products lose; assumption
+_EXTREME = (0.0, 0.56, 0.85, 1.03, 1.16, 1.27, 1.35, 1.42)  # deviations by which the largest of 1, 2... normals exceeds
 _UNFUSED = 5  # kernels launched one by one for each fused one where nothing is compiled: an 8B model takes 14 ms a step
 
 
 def overlapped(read_s: float, compute_s: float) -> float:
-    """Time of work whose memory traffic and arithmetic overlap: a smooth maximum, 19 % above where both are equal."""
+    """Time of work whose memory traffic and arithmetic overlap: a smooth maximum, 32 % above where both are equal."""
     high, low = max(read_s, compute_s), min(read_s, compute_s)
     if high == 0:
         return 0.0
@@ -58,13 +61,37 @@ def experts_touched(count: int, top_k: int, tokens: float, evenness: float) -> f
 
 
 def all_reduce_s(size: float, ranks: int, gpu: Gpu, p: CostParameters) -> float:
-    """One all-reduce of `size` bytes per rank: one exchange when small, else a ring of two phases."""
+    """One all-reduce of `size` bytes per rank: everything to everybody in one exchange, or sums and their spreading in
+    two, whichever is sooner. Engines switch at some hundred kilobytes, which is where the two meet."""
     if ranks == 1:
         return 0.0
     bandwidth = gpu.link_bandwidth * p.link
-    if size <= _ONE_SHOT:
-        return p.collective_s + (ranks - 1) * size / bandwidth
-    return 2 * (p.collective_s + size * (ranks - 1) / ranks / bandwidth)
+    once = p.collective_s + (ranks - 1) * size / bandwidth
+    return min(once, 2 * (p.collective_s + size * (ranks - 1) / ranks / bandwidth))
+
+
+def largest_of(groups: int) -> float:
+    """Standard deviations by which the largest of as many normal values is expected above their mean."""
+    if groups <= len(_EXTREME):
+        return _EXTREME[groups - 1]
+    return math.sqrt(2 * math.log(groups)) - 0.57  # within 3 % from 9 to 100
+
+
+def busiest_reading(count: int, touched: float, groups: int) -> float:
+    """How many experts the GPU with most of them reads, over the mean of `groups` GPUs with equal numbers of them: the
+    touched ones are drawn without putting back (hypergeometric), and everybody waits for the unluckiest."""
+    mean = touched / groups
+    if groups == 1 or mean <= 0:
+        return 1.0
+    spread = math.sqrt(mean * (1 - 1 / groups) * (count - touched) / max(1, count - 1))
+    most = min(count / groups, max(min(touched, 1.0), mean + largest_of(groups) * spread))
+    return max(1.0, most / mean)
+
+
+def busiest_computing(count: int, groups: int, evenness: float) -> float:
+    """The same for tokens: a GPU's experts are popular by gamma distributions of that shape, whose sum varies by
+    1 / sqrt(shape x experts)."""
+    return 1 + largest_of(groups) / math.sqrt(evenness * count / groups)
 
 
 def dispatch_s(tokens: float, hidden: int, top_k: int, ranks: int, gpu: Gpu, p: CostParameters) -> float:
@@ -93,7 +120,7 @@ class Cache:
     decode_flops: float  # attention FLOPs per visible token of a decoding query, which works on the cached form
 
     def visible(self, context: float) -> float:
-        return context if self.limit is None or context < self.limit else self.limit
+        return context if self.limit is None else min(context, self.limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +133,7 @@ class ExpertWork:
     bytes_each: float  # bytes of one expert of one layer on one rank's share of it
     flops_each: float  # FLOPs of one token in one expert, on one rank's share
     hidden: int
+    slice: float  # columns of one expert on one GPU
 
 
 class StepCost:
@@ -132,6 +160,7 @@ class StepCost:
             products, small = products + share * more, small + share * others
         self.linear = linear  # parameters on one rank that every token passes
         self.linear_bytes = linear * formats.linear_bytes
+        self.unpacked = formats.linear_bytes < 1  # 4-bit weights
         self.head = arch.vocab * hidden / tp  # computed for sampled tokens only
         self.traffic = traffic
         self.products, self.kernels = products, products + small  # kernels of a captured step, one after the other
@@ -256,7 +285,8 @@ class StepCost:
         """Projections, dense and shared feed-forward parts and the head: weights are read once per step."""
         p, gpu = self.p, self.gpu
         head_bytes = 2 * self.head if sampled else 0.0
-        read = (self.linear_bytes + head_bytes) / (gpu.bandwidth * p.weight_read)
+        narrow = p.narrow_read if self.unpacked else 1.0
+        read = (self.linear_bytes / narrow + head_bytes) / (gpu.bandwidth * p.weight_read)
         compute = 2 * self.linear * tokens / (self.linear_flops * saturating(p.gemm_top, p.gemm_half, tokens))
         if sampled:
             compute += 2 * self.head * sampled / (gpu.bf16_flops * saturating(p.gemm_top, p.gemm_half, sampled))
@@ -294,21 +324,23 @@ class StepCost:
             middle = context + count / 2  # the mean token sees the context and half of its own chunk
             for c in self.caches:
                 computing = count * (c.flops * c.visible(middle) / peak + c.scan_flops * middle / scan)
-                reading = (c.row_bytes * c.visible(context) + c.scan_bytes * context) / read
-                total += reading if reading >= computing else computing
+                total += max(computing, (c.row_bytes * c.visible(context) + c.scan_bytes * context) / read)
             total += self.state_bytes / read
         return total
 
     def experts_s(self, tokens: float) -> float:
         """Routed experts on the busiest GPU, for the tokens of all ranks."""
-        total = 0.0
+        total, groups = 0.0, self.options.topology.ep
         for work in self.experts:
             touched = experts_touched(work.count, work.top_k, tokens, self.p.expert_evenness)
-            busiest = self.p.expert_imbalance if self.options.topology.ep > 1 else 1.0
-            read = touched * work.bytes_each * busiest / (self.gpu.bandwidth * self.p.expert_read)
+            most = busiest_reading(work.count, touched, groups)
+            read = touched * work.bytes_each * most / (self.gpu.bandwidth * self.p.expert_read)
             each = tokens * work.top_k / max(touched, 1.0)
             rate = self.expert_flops * saturating(self.p.expert_top, self.p.expert_half, each)
-            compute = tokens * work.top_k * work.flops_each * busiest / rate if tokens else 0.0
+            most = busiest_computing(work.count, groups, self.p.expert_evenness)
+            compute = tokens * work.top_k * work.flops_each * most / rate if tokens else 0.0
+            if groups == 1:  # cut across: thin slices keep a GPU's multiprocessors less busy
+                read, compute = (time * (1 + _SLICE / work.slice) for time in (read, compute))
             total += work.layers * overlapped(read, compute)
         return total
 
@@ -386,9 +418,11 @@ def _captured(options: EngineOptions) -> int | None:
     return None if options.engine == "vllm" else options.max_num_seqs * (1 + options.num_speculative_tokens)
 
 
-def kernels_of(block: Block, formats: Formats, *, hyper: bool = False) -> tuple[int, int]:
+def kernels_of(block: Block, formats: Formats, *, hyper: bool = False) -> tuple[int, float]:
     """(products, other kernels) of one layer in a captured step, in the order engines run them; attention counts as two
-    products (split over the context, then combined). Layers whose weights are quantised also quantise what they read.
+    products (split over the context, then combined). Layers whose weights are quantised also quantise what they read,
+    but where one scale serves a whole tensor, as in fp8 exports of dense models, the kernel before does it. Models of
+    experts come in fp8 with a scale for every block; such products take longer to start and end (`_BLOCK_SCALED`).
 
     - grouped-query: projection in and out; norm, rotary, cache write, norm of queries and keys
     - latent: five projections (down, queries up, keys and values absorbed, out); three norms, rotary, cache write, two
@@ -401,8 +435,9 @@ def kernels_of(block: Block, formats: Formats, *, hyper: bool = False) -> tuple[
     - experts: router, up, down; norm, top-k, two sorts, activation, sum; shared ones: up, down; activation, sum
     - hyper-connections, around both parts: one mixing product; norm, balancing, mixing in and out
     """
-    narrow = formats.linear != "bf16"
     attention, ffn = block.attention, block.ffn
+    eights, experts = formats.linear == "fp8", isinstance(ffn, Experts)
+    narrow = formats.linear != "bf16" and (experts or not eights)
     products = small = 0
     if attention is not None:
         more, others, inputs = {"gqa": (4, 4, 2), "mla": (7, 8, 3), "compressed": (8, 10, 3), "recurrent": (4, 6, 2)}[
@@ -417,7 +452,9 @@ def kernels_of(block: Block, formats: Formats, *, hyper: bool = False) -> tuple[
             products, small = products + 2, small + 2 + 2 * narrow
     elif ffn is not None:
         products, small = products + 2, small + 2 + 2 * narrow
-    return (products + 2, small + 8) if hyper else (products, small)
+    if hyper:
+        products, small = products + 2, small + 8
+    return products, small + _BLOCK_SCALED * products * (eights and experts)
 
 
 def element_bytes(block: Block, hidden: int, tp: int, streams: int = 0) -> float:
@@ -499,4 +536,6 @@ def expert_work(block: Block, options: EngineOptions) -> ExpertWork | None:
     group = topology.tp * topology.pcp
     on_gpu = routed_bytes(block, hidden, topology, options.formats)  # all experts' bytes on one GPU
     flops = 2.0 * ffn.matrices * (ffn.latent or hidden) * ffn.inter / group
-    return ExpertWork(-(-block.count // topology.pp), ffn.count, ffn.top_k, on_gpu / ffn.count, flops, hidden)
+    layers = -(-block.count // topology.pp)
+    columns = ffn.inter * topology.ep / group
+    return ExpertWork(layers, ffn.count, ffn.top_k, on_gpu / ffn.count, flops, hidden, columns)

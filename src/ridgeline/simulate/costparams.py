@@ -31,6 +31,7 @@ class CostParameters:
     """Shares are of the datasheet's peak; times are seconds."""
 
     weight_read: float  # share of memory bandwidth reached by small-batch matrix products
+    narrow_read: float  # what of that is left when dense layers hold 4-bit weights
     kv_read: float  # the same for decode attention
     narrow_cache: float  # what of that is left when the cache holds 8-bit rows
     expert_read: float  # the same for grouped products over experts
@@ -41,7 +42,6 @@ class CostParameters:
     expert_half: float  # tokens per expert
     prefill_attention: float  # share of peak bf16 FLOP/s
     sparse_attention: float  # the same for attention that gathers the tokens it reads
-    expert_imbalance: float  # the busiest rank's share of expert work over the mean
     expert_evenness: float  # shape of the gamma distribution of expert popularity: large is uniform routing
     link: float  # share of link bandwidth
     collective_s: float  # start of one collective
@@ -66,7 +66,7 @@ class CostParameters:
         return replace(self, frontend_token_s=self.frontend_token_s + self.text_token_s)
 
     def factors(self, model: str, precision: str) -> tuple[float, float]:
-        """Of a checkpoint; of the same model in other precisions; of the others in the middle; 1."""
+        """Of a checkpoint; of the same model in other precisions; 1."""
         found = self.models.get(f"{model} {precision}")
         if found is None:
             same = [pair for name, pair in self.models.items() if name.rsplit(" ", 1)[0] == model]
@@ -123,8 +123,6 @@ def _extras(path: Path) -> tuple[dict[str, tuple[float, float]], float | None]:
         return {}, None
     data = json.loads(path.read_text(encoding="utf-8"))
     models = {name: (float(item["time"]), float(item["kernels"])) for name, item in data.get("models", {}).items()}
-    if models:  # a model that was not measured is taken as the others are in the middle
-        models[ANY_MODEL] = _middle(list(models.values()))
     spread = data.get("spread")
     return models, None if spread is None else float(spread)
 

@@ -3,8 +3,9 @@
 Five parameters for a (GPU, engine build), two for each checkpoint on it (device time, kernels), none for an arm. A
 checkpoint is a model in one precision: other weights, other kernels.
 Every parameter has a prior, tight where it was measured on the GPU itself, wide where it is an assumption; a group with
-fewer points than parameters is refused. Residuals beyond two standard deviations count linearly (Huber), so that a
-few odd rows do not decide.
+fewer points than parameters is refused. Beyond half a standard deviation residuals count linearly, beyond one so do
+distances from a prior (Huber): rows of one arm are of several software ages, and a checkpoint that is served twice as
+slowly as its arithmetic asks for says little about the others.
 """
 
 from __future__ import annotations
@@ -34,24 +35,23 @@ Vector = NDArray[np.float64]
 # What a fit may move, and how far it may go before the prior pulls it back (standard deviation of the logarithm).
 SHARED = {
     "device": 0.5,
-    "graph_kernel_s": 0.3,
+    "graph_kernel_s": 0.15,
     "collective_s": 0.3,
     "kv_read": 0.1,
     "expert_top": 0.1,
 }
-OF_MODEL = (0.2, 0.3)  # device time, kernels
+OF_MODEL = (0.1, 0.1)  # device time, kernels
 # Measured step by step on this very GPU and engine, hence not fitted again.
-MEASURED = {("h200", "vllm"): frozenset({"kv_read", "expert_top"})}
+MEASURED = {("h200", "vllm"): frozenset({"device", "graph_kernel_s", "kv_read"})}
 # What is taken as a full cache: TensorRT-LLM takes this share of what weights leave, the others of all memory.
 _TRT_SHARE = 0.9
-SIGMA = 0.1  # of log(predicted / measured) that is expected of a good fit
-_HUBER = 2.0
+SIGMA = 0.15  # of log(predicted / measured) that is expected of a good fit
+_HUBER = 0.5  # standard deviations beyond which a residual counts linearly
+_FAR = 1.0  # the same for a parameter's distance from its prior
 _STEP = 0.02
 _BEND = 8  # how sharply a share of peak bends towards 1
 _GOOD_ENOUGH = 0.003  # relative gain of a round below which fitting stops
 _MOST_CONTEXT = 512  # tokens beyond isl + osl that servers are started with
-# Checkpoints whose steps those measurements are: their factors take back what the shared ones move.
-MEASURED_MODELS = ("meta-llama/Meta-Llama-3.1-8B bf16", "Qwen/Qwen3-30B-A3B bf16")
 
 
 class Refused(NamedTuple):
@@ -182,7 +182,7 @@ def prior_of(gpu: str, engine: str) -> CostParameters:
     """What is known without points of this group: shipped measurements of the GPU, else the defaults."""
     if (gpu.lower(), engine) not in MEASURED:
         return parameters_for("default", "default", measured_only=True)
-    return replace(parameters_for(gpu, engine, measured_only=True), models=dict.fromkeys(MEASURED_MODELS, (1.0, 1.0)))
+    return parameters_for(gpu, engine, measured_only=True)
 
 
 def checkpoint(point: Measured) -> str:
@@ -213,10 +213,7 @@ def with_theta(prior: CostParameters, names: Sequence[str], theta: Vector) -> Co
             model, part = name.rsplit("/", 1)
             models.setdefault(model, [1.0, 1.0])[part == "kernels"] = factor
     own = {name: (pair[0], pair[1]) for name, pair in models.items()}
-    moved_by = (shared.get("device", prior.device) / prior.device,
-                shared.get("graph_kernel_s", prior.graph_kernel_s) / prior.graph_kernel_s)  # fmt: skip
-    fixed = dict.fromkeys(prior.models, (1 / moved_by[0], 1 / moved_by[1]))
-    return replace(prior, **shared, models={**fixed, **own})  # type: ignore[arg-type]
+    return replace(prior, **shared, models=own)  # type: ignore[arg-type]
 
 
 def deviations(names: Sequence[str]) -> Vector:
@@ -243,9 +240,11 @@ def step_from(jacobian: Vector, errors: Vector, theta: Vector, deviation: Vector
     flat, rows = errors.reshape(-1), jacobian.reshape(-1, jacobian.shape[-1])
     size = np.abs(flat) / SIGMA
     weight = np.where(size > _HUBER, _HUBER / np.maximum(size, 1e-9), 1.0) / SIGMA**2
-    left = (rows.T * weight) @ rows + np.diag(1 / deviation**2)
+    far = np.abs(theta) / deviation
+    pull = np.where(far > _FAR, _FAR / np.maximum(far, 1e-9), 1.0) / deviation**2
+    left = (rows.T * weight) @ rows + np.diag(pull)
     left += damping * np.diag(np.diag(left))
-    right = -(rows.T * weight) @ flat - theta / deviation**2
+    right = -(rows.T * weight) @ flat - theta * pull
     return np.asarray(np.linalg.solve(left, right), dtype=np.float64)
 
 
@@ -308,9 +307,13 @@ def fit(points: Sequence[Measured], gpu: str, engine: str, rounds: int = 10) -> 
 
 
 def _loss(errors: Vector, theta: Vector, deviation: Vector) -> float:
-    size = np.abs(errors.reshape(-1)) / SIGMA
-    rows = np.where(size > _HUBER, 2 * _HUBER * size - _HUBER**2, size**2)
-    return float(rows.sum() + (theta**2 / deviation**2).sum())
+    rows = _huber(np.abs(errors.reshape(-1)) / SIGMA, _HUBER)
+    return float(rows.sum() + _huber(np.abs(theta) / deviation, _FAR).sum())
+
+
+def _huber(size: Vector, bend: float) -> Vector:
+    """Squares up to `bend`, straight on from there."""
+    return np.where(size > bend, 2 * bend * size - bend**2, size**2)
 
 
 def without(found: Fit, left_out: Sequence[bool]) -> CostParameters:
@@ -325,22 +328,12 @@ def without(found: Fit, left_out: Sequence[bool]) -> CostParameters:
 
     theta = found.theta.copy()
     speaks = np.abs(found.jacobian[keep]).reshape(-1, len(theta)).max(axis=0) > 0
-    theta[~speaks] = typical(found.names, theta, speaks)[~speaks]  # nothing that is kept knows of these
+    theta[~speaks] = 0.0  # nothing that is kept knows of these
     for _ in range(2):
         theta, before, after = descend(points, model, found.jacobian[keep], theta, deviation)
         if after > before * (1 - _GOOD_ENOUGH):
             break
     return model(theta)
-
-
-def typical(names: Sequence[str], theta: Vector, known: NDArray[np.bool_]) -> Vector:
-    """What stands in for factors of a checkpoint that no point speaks of: the median of those that are known."""
-    found = np.zeros(len(names))
-    for part in ("time", "kernels"):
-        own = [index for index, name in enumerate(names) if name.endswith(f"/{part}")]
-        seen = [theta[index] for index in own if known[index]]
-        found[own] = float(np.median(seen)) if seen else 0.0
-    return found
 
 
 def shown(found: Fit) -> Mapping[str, float]:

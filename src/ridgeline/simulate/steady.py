@@ -22,7 +22,7 @@ from ridgeline.simulate.batch import Batch, Chunk
 from ridgeline.simulate.cost import StepCost
 
 _WAVES = 10  # requests a client sends on each of its lanes; the first of all lanes come at once
-_DRAIN = 0.2  # of a request's time by which the last lane ends after the mean one
+_DRAIN = 0.25  # of a request's time by which the last lane ends after the mean one
 _BUNCH = 0.5  # share of a request's time within which the prompts of one wave arrive
 
 

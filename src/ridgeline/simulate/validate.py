@@ -2,7 +2,7 @@
 
 - *concurrency*: one concurrency of every arm left out; baseline: log-linear interpolation inside the arm
 - *topology*: one layout of a (GPU, engine) left out
-- *model*: all points of one model left out in all precisions; its factors are then the median of the others'
+- *model*: all points of one model left out in all precisions; its factors are then 1
 - *GPU*: all points of a GPU left out; parameters are the mean of the other GPUs' of its vendor under the same engine,
   where there is none of the other vendor's
 
@@ -27,7 +27,7 @@ import numpy as np
 from ridgeline.core.errors import InputError
 from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.costparams import CostParameters
-from ridgeline.simulate.fit import SHARED, Fit, fit, log_errors, predict, prior_of, with_theta, without
+from ridgeline.simulate.fit import Fit, fit, log_errors, predict, prior_of, with_theta, without
 from ridgeline.simulate.points import Measured
 from ridgeline.simulate.steady import Steady
 from ridgeline.spec.facts.library import find_gpu
@@ -162,18 +162,12 @@ def of_gpu(fits: Mapping[Group, Fit], base: Baseline, roof: Baseline | None = No
 
 
 def _transferred(name: str, near: Sequence[Fit], others: Sequence[Fit]) -> float:
-    """A parameter as near fits have it, else as any has it; factors of a checkpoint without any: what is typical."""
+    """A parameter as near fits have it, else as any has it, else its prior."""
     for pool in (near, others):
         values = [float(fit.theta[fit.names.index(name)]) for fit in pool if name in fit.names]
         if values:
             return statistics.fmean(values)
-    if name in SHARED:
-        return 0.0
-    part = name.rsplit("/", 1)[1]
-    return statistics.fmean(
-        statistics.median(float(v) for n, v in zip(fit.names, fit.theta, strict=True) if n.endswith(f"/{part}"))
-        for fit in near
-    )
+    return 0.0
 
 
 class Baseline:
@@ -207,7 +201,7 @@ class Baseline:
 def roofline() -> CostParameters:
     """Bytes over bandwidth and arithmetic over peak, with uniform routing; nothing that launches, starts or waits."""
     shares = ("weight_read", "kv_read", "narrow_cache", "expert_read", "traffic", "gemm_top", "expert_top", "link",
-              "prefill_attention", "sparse_attention", "expert_imbalance", "device")  # fmt: skip
+              "prefill_attention", "sparse_attention", "narrow_read", "device")  # fmt: skip
     times = ("gemm_half", "expert_half", "collective_s", "graph_kernel_s", "eager_kernel_s", "sample_s", "attach_s")
     changed = {**dict.fromkeys(shares, 1.0), **dict.fromkeys(times, 0.0), "expert_evenness": 1e6}
     return replace(prior_of("default", "default"), **changed)  # type: ignore[arg-type]
