@@ -22,7 +22,7 @@ import numpy as np
 from ridgeline.results.metrics.scrapes import Window
 from ridgeline.results.sweepline import Floats, Ints
 
-MOST_GAPS = 2_000_000  # beyond, tokens count as even over the decode: a curve takes 60 bytes a gap
+MOST_GAPS = 500_000  # beyond, tokens count as even over the decode: the curves take 100 bytes a gap
 QUANTILES = (50, 90, 95, 99)
 _RESIDUE = 1e-9  # of the highest value: what is left of sums that should have cancelled
 
@@ -38,7 +38,7 @@ class Steps:
     def of(cls, at: Sequence[Floats], change: Sequence[Floats]) -> Steps:
         """The running sum of changes at moments in any order."""
         moments, changes = np.concatenate(at), np.concatenate(change)
-        order = np.argsort(moments, kind="stable")
+        order = np.argsort(moments)
         values = np.cumsum(changes[order])
         if len(values):
             values[np.abs(values) < _RESIDUE * np.abs(values).max()] = 0.0
@@ -60,19 +60,21 @@ class Steps:
 
     def per(self, divisor: Steps) -> Steps:
         """Divided by another, zero where that one is."""
-        at = np.unique(np.concatenate((self.at, divisor.at)))
+        at = _merged(self.at, divisor.at)
         below = divisor.on(at)
         return Steps(at, np.divide(self.on(at), below, out=np.zeros(len(at)), where=below > 0))
 
     def statistics(self, window: Window, unit: str, scale: float = 1.0, while_: Steps | None = None) -> dict[str, Any]:
         """Weighted by time over the window, or over where `while_` is above zero; zeros where that is nowhere."""
-        inner = [self.at] if while_ is None else [self.at, while_.at]
-        grid = np.unique(np.concatenate((window, *(at[(at > window[0]) & (at < window[1])] for at in inner))))
-        weights, start = np.diff(grid), grid[:-1]
-        values = self.on(start)
+        inside = self.at[(self.at > window[0]) & (self.at < window[1])]
         if while_ is not None:
-            taken = while_.on(start) > 0
-            weights, values = weights[taken], values[taken]
+            inside = _merged(inside, while_.at[(while_.at > window[0]) & (while_.at < window[1])])
+        edges = np.concatenate((window[:1], inside, window[1:]))
+        weights, start = np.diff(edges), edges[:-1]
+        taken = weights > 0
+        if while_ is not None:
+            taken &= while_.on(start) > 0
+        weights, values = weights[taken], self.on(start)[taken]
         if not len(values):
             return {"unit": unit, "avg": 0.0, **{f"p{q}": 0.0 for q in QUANTILES}, "min": 0.0, "max": 0.0, "std": 0.0}
         order = np.argsort(values)
@@ -150,8 +152,12 @@ def _by_chunk(requests: Requests, held: tuple[Floats, Floats, Floats]) -> tuple[
     rest = requests.output[owner] - 1
     told = rest >= 0
     with np.errstate(divide="ignore", invalid="ignore"):
-        rate = np.where(told & (gaps > 0), rest / long / gaps, np.nan)
-    decode = Steps.between(ends - gaps, ends, rate)
+        rate = np.where(told & (gaps > 0), rest / long / gaps, 0.0)
+    some = np.flatnonzero(requests.gaps)
+    after = np.append(rate[1:], 0.0)
+    after[before[some] + requests.gaps[some] - 1] = 0.0  # a request's last gap is followed by nothing
+    decode = Steps.of((requests.first[some], ends), (rate[before[some]], after - rate))
+    del after, rate
     prompt, start, end = held
     grows = np.where(told, rest / requests.gaps[owner], 0.0)
     chunked = (requests.gaps > 0) & (requests.output >= 1)
@@ -162,6 +168,11 @@ def _by_chunk(requests: Requests, held: tuple[Floats, Floats, Floats]) -> tuple[
         (grows[told], np.ones(len(some)), -output),
     )
     return decode, _sum(tokens, Steps.between(start, end, prompt))
+
+
+def _merged(one: Floats, other: Floats) -> Floats:
+    """Two rising sequences as one: a stable sort takes a single pass over them."""
+    return np.sort(np.concatenate((one, other)), kind="stable")
 
 
 def _changes(steps: Steps) -> Floats:
