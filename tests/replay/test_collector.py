@@ -1,24 +1,43 @@
 from __future__ import annotations
 
-import gc
-
 import pytest
 
-from ridgeline.replay.collector import quiet_collector
+from ridgeline.replay import collector
 
 
-@pytest.mark.parametrize("frozen_before", [False, True])
-def test_the_collector_is_as_it_was_and_what_others_froze_stays_frozen(frozen_before: bool) -> None:
-    kept = gc.get_freeze_count()
-    gc.unfreeze()
-    try:
-        if frozen_before:
-            gc.freeze()
-        thresholds, count = gc.get_threshold(), gc.get_freeze_count()
-        with quiet_collector():
-            assert gc.get_freeze_count() > count and gc.get_threshold()[1] > thresholds[1]
-        assert gc.get_threshold() == thresholds
-        assert (gc.get_freeze_count() > 0) is frozen_before
-    finally:
-        if kept:
-            gc.freeze()
+class Collector:
+    """Stands for `gc`: what is asked of it, and what is frozen."""
+
+    def __init__(self, frozen: int) -> None:
+        self.frozen = frozen
+        self.thresholds: tuple[int, ...] = (700, 10, 10)
+        self.asked: list[str] = []
+
+    def get_threshold(self) -> tuple[int, ...]:
+        return self.thresholds
+
+    def set_threshold(self, *values: int) -> None:
+        self.thresholds = values
+
+    def get_freeze_count(self) -> int:
+        return self.frozen
+
+    def collect(self) -> None:
+        self.asked.append("collect")
+
+    def freeze(self) -> None:
+        self.asked.append("freeze")
+
+    def unfreeze(self) -> None:
+        self.asked.append("unfreeze")
+
+
+@pytest.mark.parametrize(("frozen", "afterwards"), [(0, ["unfreeze"]), (5, [])])
+def test_the_collector_is_as_it_was_and_what_others_froze_stays_frozen(
+    frozen: int, afterwards: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in = Collector(frozen)
+    monkeypatch.setattr(collector, "gc", stand_in)
+    with collector.quiet_collector():
+        assert stand_in.asked == ["collect", "freeze"] and stand_in.thresholds[1] > 10
+    assert stand_in.asked == ["collect", "freeze", *afterwards] and stand_in.thresholds == (700, 10, 10)

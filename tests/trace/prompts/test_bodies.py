@@ -14,10 +14,10 @@ from tests.trace.making import send, session, turn
 
 from ridgeline.core.errors import EnvironmentFailed, InputError
 from ridgeline.trace.prompts import byte_model, make_prompts
+from ridgeline.trace.prompts import source as plans
 from ridgeline.trace.prompts.byte_prompts import ByteText
 from ridgeline.trace.prompts.corpus_text import corpus_text
 from ridgeline.trace.prompts.fragments import Fragments
-from ridgeline.trace.prompts.source import KEPT
 from ridgeline.trace.prompts.tokenizer_prompts import FileTokenizer
 from ridgeline.trace.session import Recorded
 
@@ -248,8 +248,8 @@ def test_rewritten_history_is_forgotten_unless_another_lane_may_need_it(mode: st
 
 @pytest.mark.parametrize("mode", ["bytes", "token-ids", "tokenizer"])
 def test_memory_follows_the_lanes_and_not_the_length_of_the_run(mode: str) -> None:
-    trees = [session([turn(range(k, k + 40)), turn(range(k, k + 50))], name=f"s{k}") for k in range(50)]
-    alone = [session([turn(range(k, k + 40))], name=f"one{k}") for k in range(50)]
+    trees = [session([turn(range(k, k + 40)), turn(range(k, k + 50))], name=f"s{k}") for k in range(20)]
+    alone = [session([turn(range(k, k + 40))], name=f"one{k}") for k in range(20)]
     source = make_prompts([], mode, model="m", tokenizer=Words())
     sizes = []
     for tree in (*trees, *alone, *trees):
@@ -257,24 +257,25 @@ def test_memory_follows_the_lanes_and_not_the_length_of_the_run(mode: str) -> No
         for k in range(len(tree.root.turns)):
             bodies.append(b"".join(source.body(send(tree, 0, k))))
             sizes.append(source._fragments.bytes)
-        again = make_prompts([], mode, model="m", tokenizer=Words()) if tree in trees[::25] else None
+        again = make_prompts([], mode, model="m", tokenizer=Words()) if tree in trees[::10] else None
         assert again is None or bodies == [b"".join(again.body(send(tree, 0, k))) for k in range(2)]
     assert 0 < max(sizes) < 2 * max(sizes[:2]), "one lane holds one session"
     assert len(source._scripts._scripts) <= len(trees) + 1, "single requests leave nothing behind"
 
 
 @pytest.mark.parametrize("mode", ["bytes", "token-ids", "tokenizer"])
-def test_plans_of_sessions_that_no_lane_is_on_are_kept_for_a_few(mode: str) -> None:
-    trees = [session([turn([k]), turn([k, k + 1])], name=f"s{k}") for k in range(KEPT + 10)]
+def test_plans_of_sessions_that_no_lane_is_on_are_kept_for_a_few(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "KEPT", kept := 8)
+    trees = [session([turn([k]), turn([k, k + 1])], name=f"s{k}") for k in range(kept + 10)]
     source = make_prompts([], mode, model="m", tokenizer=Words())
     for tree in trees:
         source.body(send(tree, 0, 0))
     first, *_, last = trees
-    assert len(source._scripts._scripts) == KEPT + 1, "and the one that the lane is on"
+    assert len(source._scripts._scripts) == kept + 1, "and the one that the lane is on"
     assert first.id not in source._scripts._scripts and last.id in source._scripts._scripts
     back = trees[-5]
     source.body(send(back, 0, 1))
-    for tree in trees[:KEPT]:
+    for tree in trees[:kept]:
         source.body(send(tree, 0, 1, lane=1))
     assert back.id in source._scripts._scripts, "a lane came back to it"
 
