@@ -59,8 +59,16 @@ def export(folder: Path, made: Any, concurrency: int = 4) -> None:
 
 
 def test_aiperf_requests_give_the_point_that_our_own_records_give(tmp_path: Path) -> None:
-    made = replay([*(record(i, i * S) for i in range(60)), failed(60, 61 * S), record(61, 62 * S, phase="warmup")])
+    short = record(59, 59 * S, max_tokens=17)  # asked for more than came, and its response ended after its last event
+    made = replay(
+        [*(record(i, i * S) for i in range(59)), short, failed(60, 61 * S), record(61, 62 * S, phase="warmup")]
+    )
     export(tmp_path / "a", made)
+    rows = (tmp_path / "a" / "profile_export.jsonl").read_text().splitlines()
+    early = [json.loads(row) for row in rows]
+    for row in early:
+        row["metadata"]["request_end_ns"] -= 1000
+    (tmp_path / "a" / "profile_export.jsonl").write_text("".join(json.dumps(row) + "\n" for row in early))
     (item,) = imported(tmp_path / "a", gpus="2", hardware="h200", framework="vllm").runs[0].points
     ours = aggregate(made, cell=cell(4), source=Source.MEASURED, run_key="k")
     for name in (
@@ -70,6 +78,10 @@ def test_aiperf_requests_give_the_point_that_our_own_records_give(tmp_path: Path
         assert item.point.value(name) == pytest.approx(ours.value(name), rel=1e-6), name
     assert item.point.value("requests.warmup") == 1 and item.point.concurrency == 4
     assert item.replay is not None and len(item.replay.records) == 62
+    again = {r.conversation_id + str(r.max_tokens): r for r in item.replay.records if r.outcome is Outcome.OK}
+    assert {r.max_tokens for r in again.values()} == {r.max_tokens for r in made.records if r.outcome is Outcome.OK}
+    ends = {(r.end_ns or 0) - (r.first_token_ns or 0) for r in made.records if r.outcome is Outcome.OK}
+    assert {(r.end_ns or 0) - (r.first_token_ns or 0) for r in again.values()} == ends
     assert {r.outcome for r in item.replay.records} == {Outcome.OK, Outcome.HTTP_ERROR}
     assert item.point.measured_at == "2025-06-15T15:06:40+00:00"
 

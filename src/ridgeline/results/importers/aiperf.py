@@ -48,6 +48,8 @@ _USED = {
     "output_token_count", "reasoning_token_count", "usage_prompt_tokens", "usage_completion_tokens",
     "usage_total_tokens", "usage_prompt_cache_read_tokens", "usage_reasoning_tokens",
     "output_token_throughput_per_user", "e2e_output_token_throughput", "prefill_throughput_per_user",
+    "full_decode_duration", "full_response_inter_token_latency", "full_response_output_token_throughput_per_user",
+    "osl_mismatch_diff_pct", "http_req_waiting", "http_req_receiving",
 }  # fmt: skip
 TABLE = {
     "time_to_first_token": Spread("ttft", factor=1e-3),
@@ -311,10 +313,12 @@ def _record(number: int, row: Mapping[str, Any], origin_ns: int, notes: Notes) -
         first_token_ns=first,
         first_visible_ns=after("time_to_first_output_token"),
         last_token_ns=after("request_latency"),
-        end_ns=at("request_end_ns"),
+        # The row's own end is that of its last event; the fork tells that of the response.
+        end_ns=after("full_decode_duration", first) or at("request_end_ns"),
         outcome=outcome,
         status=status,
         error=message,
+        max_tokens=_asked_tokens(tokens, value("osl_mismatch_diff_pct")),
         prompt_tokens=None if prompt is None else int(prompt),
         completion_tokens=None if tokens is None else int(tokens),
         reasoning_tokens=_whole(value("reasoning_token_count")),
@@ -340,6 +344,11 @@ def _ending(about: Mapping[str, Any], error: Any, first: int | None) -> tuple[Ou
 def _before(early: int | None, late: int | None) -> int | None:
     """The acknowledgement where it lies before the first token; AIPerf stamps both apart."""
     return early if early is None or late is None or early <= late else late
+
+
+def _asked_tokens(tokens: Any, off: Any) -> int | None:
+    """How many tokens were asked for, from how many came and how far that is off in percent."""
+    return None if tokens is None or off is None or off <= -100 else round(tokens / (1 + off / 100))
 
 
 def _whole(value: Any) -> int | None:
