@@ -220,10 +220,10 @@ class StepCost:
         worst = FULL
         for batch, count in zip(batches, tokens, strict=True):
             if batch and worst != NONE:
-                key = (count, not batch.chunks)
-                found = self._modes.get(key)
+                found = self._modes.get((count, not batch.chunks))
                 if found is None:
-                    found = self._modes[key] = self.ladder.runs_as(count, uniform=key[1])
+                    found = self.ladder.runs_as(count, uniform=not batch.chunks)
+                    self._modes[count, not batch.chunks] = found
                 if found != FULL:
                     worst = found
         return worst
@@ -239,8 +239,10 @@ class StepCost:
         for batch in batches:
             if batch is not None and not batch.chunks:
                 decoding.append(batch)
-            elif size is not None or batch is not None:
-                slowest = max(slowest, self.rank_s(batch, batch.tokens if batch and size is None else size or 0))
+            elif batch is not None:
+                slowest = max(slowest, self.rank_s(batch, batch.tokens if size is None else size))
+            elif size is not None:
+                slowest = max(slowest, self.tokens_s(size, 0) if size else 0.0)
         if len(decoding) > 1:
             decoding.sort(key=_context, reverse=True)
         most = query_tokens = 0

@@ -186,14 +186,13 @@ class Engine:
             self.stamps.append(end)
         tokens: list[list[Token]] = []
         answered = False
-        for rank, batch in enumerate(batches):
-            if batch is None or self._calm[rank] is not None:
-                tokens.append([])
-                continue
-            got = self.ranks[rank].complete(batch, index)
+        for rank, (batch, calm) in enumerate(zip(batches, self._calm, strict=True)):
+            got: list[Token] = []
+            if batch is not None and calm is None:
+                got = self.ranks[rank].complete(batch, index)
+                self.metrics[rank].note_step(batch, got, end, self.stamps)
+                answered = answered or any(token.last for token in got)
             tokens.append(got)
-            self.metrics[rank].note_step(batch, got, end, self.stamps)
-            answered = answered or any(token.last for token in got)
         if until_ns > end and self.lazy and self._async and not answered:  # an answer is something that happens
             self._begin(self._leap(end, until_ns), from_idle=False)
         elif self._free_at <= end:
@@ -275,18 +274,15 @@ class Engine:
 
     def _plan(self, rank: int, before: Batch | None, now_ns: int) -> Batch | None:
         """What a rank does after the step that has just begun, of which `before` is its part."""
-        first, scheduler = self._calm[rank], self.ranks[rank]
-        if first is None:
-            batch = self._schedule(rank, now_ns)
-            if self.lazy and batch and before and before.quiet and batch.quiet and scheduler.quiet > 1:
-                self._calm[rank] = self.steps - 1
-            return batch
-        assert before is not None
-        passed = self.steps - 1 - first
-        before.decode_context = scheduler.context(scheduler.booked + passed - 1)
-        if passed == scheduler.quiet:
-            self._tell(rank)
-        return before
+        first = self._calm[rank]
+        if first is not None and before is not None:
+            if self.ranks[rank].pass_by(before, self.steps - 1 - first):
+                self._tell(rank)
+            return before
+        batch = self._schedule(rank, now_ns)
+        if self.lazy and batch and before and before.quiet and batch.quiet and self.ranks[rank].quiet > 1:
+            self._calm[rank] = self.steps - 1
+        return batch
 
     def _tell(self, rank: int) -> None:
         """What a calm rank went through; from now on it takes part again."""

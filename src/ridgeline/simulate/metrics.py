@@ -51,6 +51,14 @@ class Histogram:
         self.counts[self._index] += times
         self.total += value * times
 
+    def observe_all(self, values: Sequence[float], times: int) -> None:
+        """Each value so many times."""
+        bounds, counts, total = self.bounds, self.counts, self.total
+        for value in values:
+            counts[bisect_left(bounds, value)] += times
+            total += value * times
+        self.total = total
+
     def series(self, name: str, labels: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str], float]]:
         seen = 0
         for bound, count in zip((*map(repr, self.bounds), "+Inf"), self.counts, strict=True):
@@ -115,9 +123,9 @@ class RankMetrics:
     def note_calm(self, batch: Batch, stamps: Sequence[int], first: int, end: int) -> None:
         """Steps from `first` to before `end` in which everyone decoded."""
         self._iteration.observe(float(batch.tokens), end - first)
-        between, times = self._between, batch.decodes
-        for before, at in pairwise(stamps[first - 1 : end]):
-            between.observe((at - before) / 1e9, times)
+        self._between.observe_all(
+            [(at - before) / 1e9 for before, at in pairwise(stamps[first - 1 : end])], batch.decodes
+        )
 
     def note_quiet(self, batch: Batch, seconds: float, steps: int) -> None:
         """`steps` steps of about `seconds` in which everyone decoded."""

@@ -158,7 +158,10 @@ class Scheduler:
         """The next batch, or None when there is nothing to compute."""
         if self._quiet:
             return self._one_more()
-        self.settle()
+        if self._crowd.behind:
+            self._crowd.catch_up(self.pool)
+        if not self.running and not self.waiting:
+            return None
         limits, batch = self.limits, Batch()
         admits = limits.prefill_interval <= 1 or self.turn % limits.prefill_interval == 0 or not self.running
         if limits.prefill_first:
@@ -185,7 +188,7 @@ class Scheduler:
                 tokens.append(Token(request, True, 0, None))
                 self._end(request)
                 ended = True
-        for request, count, emits, epoch, gain in batch.entries:
+        for request, count, emits, epoch, gain in batch.entries:  # none of a batch of the crowd alone
             if not emits or request.done or request.epoch != epoch:
                 continue
             outputs = request.outputs
@@ -243,19 +246,20 @@ class Scheduler:
 
     def ahead(self, steps: int) -> Batch:
         """The batch `steps` steps after the quiet began."""
-        count, _ = self._sums
+        count, context = self._sums
         limits, batch = self.limits, Batch()
         batch.quiet = True
         batch.crowd = batch.decodes = batch.emitting = count
         batch.tokens = batch.decode_tokens = count * limits.query
-        batch.decode_context = self.context(steps)
+        batch.decode_context = context + steps * count * limits.accepted
         batch.attached = count * limits.accepted / limits.block_size
         return batch
 
-    def context(self, steps: int) -> float:
-        """Tokens in the contexts of a quiet batch `steps` steps after the quiet began."""
+    def pass_by(self, batch: Batch, steps: int) -> bool:
+        """Make of a quiet batch the one planned when `steps` further steps have passed by; whether it is the last."""
         count, context = self._sums
-        return context + steps * count * self.limits.accepted
+        batch.decode_context = context + (self._booked + steps - 1) * count * self.limits.accepted
+        return steps == self._quiet
 
     @property
     def flying(self) -> Sequence[Batch]:

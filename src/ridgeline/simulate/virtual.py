@@ -128,7 +128,7 @@ class _Simulation:
         self.heap: list[tuple[int, int, str, Any]] = []
         self.serial = 0
         self.live: dict[int, _Live] = {}
-        self.arriving: dict[int, tuple[Send, int, Layout]] = {}  # sent, not yet at the engine
+        self.arriving: dict[int, tuple[Send, int, Layout, int]] = {}  # sent, not yet at the engine; tokens
         self.records: list[Record] = []
         self.samples: list[ServerSample] = []
         self.sample_ns = nanoseconds(sample_s)
@@ -197,8 +197,9 @@ class _Simulation:
             for send in actions.sends:
                 self.pacer.sent(send.id, now)
                 layout = self.prompts.layout(send)
-                self.arriving[send.id] = (send, now, layout)
-                self._push(now + nanoseconds(self.engines[0].price.frontend_s(layout.tokens)), "arrive", send.id)
+                tokens = layout.tokens
+                self.arriving[send.id] = (send, now, layout, tokens)
+                self._push(now + nanoseconds(self.engines[0].price.frontend_s(tokens)), "arrive", send.id)
             for send_id in actions.cancels:
                 self._cancel(send_id, now)
             due = self.pacer.next_at()
@@ -212,8 +213,7 @@ class _Simulation:
     def _arrive(self, send_id: int, now: int) -> bool:
         if send_id not in self.arriving:
             return False
-        send, sent, layout = self.arriving.pop(send_id)
-        prompt = layout.tokens
+        send, sent, layout, prompt = self.arriving.pop(send_id)
         hashes = self.chains.of(send.correlation_id, layout.spans, Span(answer_key(send.id), send.max_tokens)).hashes
         whole = Request(send.id, prompt, send.max_tokens, hashes)
         first, last = self.workers[0].engine, self.decode[0].engine
@@ -278,7 +278,7 @@ class _Simulation:
 
     def _cancel(self, send_id: int, now: int) -> None:
         if send_id in self.arriving:
-            send, sent, _ = self.arriving.pop(send_id)
+            send, sent, *_ = self.arriving.pop(send_id)
             request = Request(send.id, 0, send.max_tokens, ())
             self.records.append(_record(_Live(send, sent, None, 0, request), now, Outcome.CANCELLED, None, None))
             self.pacer.completed(send_id, now, Outcome.CANCELLED)
