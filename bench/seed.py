@@ -33,8 +33,10 @@ CASES: dict[str, dict[str, Any]] = {
     "kernels three times as slow, 32k grid": {"slow": 3.0, "checkpoints": "prompt", "checkpoint_interval": 32768},
     "sessions without affinity": {"router": "round-robin"},
     "kernels twice as slow, sessions without affinity": {"slow": 2.0, "router": "round-robin"},
+    "cache of 4 M tokens a rank": {"kv_tokens": 4_000_000},
+    "cache of 2 M tokens a rank": {"kv_tokens": 2_000_000},
     "cache of 1 M tokens a rank": {"kv_tokens": 1_000_000},
-    "cache of 0.5 M tokens a rank": {"kv_tokens": 500_000},
+    "kernels twice as slow, cache of 4 M": {"slow": 2.0, "kv_tokens": 4_000_000},
 }
 
 
@@ -47,11 +49,16 @@ def run(**more: Any) -> dict[str, float]:
     )  # fmt: skip
     sessions = agent_sessions(True)
     pacing = PacingSettings(
-        concurrency=LANES, benchmark_id="seed", seed=42, duration_ns=nanoseconds(WINDOW_S), warmup_requests_per_lane=1
+        concurrency=LANES,
+        benchmark_id="seed",
+        seed=42,
+        duration_ns=nanoseconds(WINDOW_S),
+        warmup_requests_per_lane=1,
+        warmup_grace_ns=None,
     )
     replay = simulate(
         AgentPacer(sessions, pacing), make_prompts(sessions, "bytes", model="m", seed=42), options,
-        parameters=parameters, sample_s=60.0,
+        parameters=parameters.for_text(), sample_s=60.0,
     )  # fmt: skip
     done = [r for r in replay.records if r.phase == "profiling" and r.prompt_tokens and r.end_ns]
     prompt, out = sum(r.prompt_tokens or 0 for r in done), sum(r.completion_tokens or 0 for r in done)
