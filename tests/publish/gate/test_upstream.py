@@ -37,7 +37,9 @@ LAUNCH = """\
 #!/usr/bin/env bash
 vllm serve "$MODEL" --host 127.0.0.1 --port "$PORT" \\
   --tensor-parallel-size "$TP" --kv-cache-dtype fp8 --max-num-seqs "$CONC" > server.log 2>&1 &
-wait
+SERVER=$!
+curl -sf "http://127.0.0.1:$PORT/health"
+kill "$SERVER"
 """
 RECIPE = "# Qwen3 on H200\n\n```\nvllm serve Qwen/Qwen3-8B --tensor-parallel-size 2 --kv-cache-dtype {cache}\n```\n"
 LINK = "https://github.com/vllm-project/recipes/blob/main/Qwen/Qwen3.md"
