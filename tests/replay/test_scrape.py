@@ -143,6 +143,20 @@ def test_scrapes_may_go_elsewhere_as_they_come() -> None:
     assert len(taken) == len(asked) and all(sample.took_ns and sample.took_ns > 0 for sample in taken)
 
 
+def test_what_a_page_says_of_its_metrics_is_read_once() -> None:
+    with page(200, "text/plain", PAGE) as (url, asked), page(200, "text/plain", "{}") as (bad, _):
+        scraper = Scraper([url, bad], 0.001, ScaledClock.start())
+        scraper.start()
+        while len(asked) < 3:
+            threading.Event().wait(0.002)
+        scraper.stop()
+    assert scraper.about == {
+        "vllm:kv_cache_usage_perc": ("gauge", "use"),
+        "vllm:request_success": ("counter", ""),
+        "lat": ("histogram", ""),
+    }
+
+
 def test_what_taking_a_scrape_raises_is_heard() -> None:
     def full(sample: ServerSample) -> None:
         raise OSError("no space left")

@@ -216,6 +216,7 @@ class _Drive:
             settings={
                 **(self._settings.stored or {}),
                 "endpoint": {**asdict(self._endpoint), "headers": sorted(self._endpoint.headers)},
+                **({"metrics_pages": self._scraper.about} if self._scraper is not None else {}),
                 "request_id_prefix": self._request_prefix,
                 "origin_unix_ns": self._origin_unix_ns,
             },

@@ -32,19 +32,21 @@ PROMPT_S = 0.05  # an answer this soon after a boundary counts as of the boundar
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
-def parse_metrics(text: str) -> dict[str, float]:
-    """Samples of a Prometheus text page: `name{label="v",...}` (labels sorted) -> value. Raises ValueError when it is
-    not such a page."""
+def parse_metrics(text: str, about: dict[str, tuple[str, str]] | None = None) -> dict[str, float]:
+    """Samples of a Prometheus text page: `name{label="v",...}` (labels sorted) -> value. `about` gets what the page
+    says of its metrics: name -> type and help. Raises ValueError when it is not such a page."""
     from prometheus_client.parser import text_string_to_metric_families
 
     head = text.lstrip()[:1]
     if head in ("{", "[", "<"):
         raise ValueError("not Prometheus text")
-    return {
-        series(sample.name, sample.labels): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
+    found: dict[str, float] = {}
+    for family in text_string_to_metric_families(text):
+        if about is not None and (family.type != "unknown" or family.documentation):
+            about[family.name] = (family.type, family.documentation)
+        for sample in family.samples:
+            found[series(sample.name, sample.labels)] = sample.value
+    return found
 
 
 def series(name: str, labels: dict[str, str]) -> str:
@@ -96,6 +98,11 @@ class Scraper:
         for watch in self._watches:
             watch.asked.put(at_ns)
 
+    @property
+    def about(self) -> dict[str, tuple[str, str]]:
+        """Type and help of every metric on any of the pages."""
+        return {name: said for watch in self._watches for name, said in watch.about.items()}
+
     def stop(self) -> tuple[ServerSample, ...]:
         """The samples that were kept, in the order of time. Reads every endpoint a last time."""
         for watch in self._watches:
@@ -118,6 +125,7 @@ class _Watch:
         self._url, self._interval, self._clock = url, interval_s, clock
         self._breaker, self._reader = Breaker(), Reader()
         self._last_ns: int | None = None
+        self.about: dict[str, tuple[str, str]] = {}  # of the first page that could be read
         self.samples: list[ServerSample] = []
         self._take = take or self.samples.append
         self.error: Exception | None = None  # what taking a sample raised
@@ -150,19 +158,22 @@ class _Watch:
         if boundary_ns is None and not self._breaker.allows(time.monotonic()):
             return
         asked_ns = time.monotonic_ns()
-        values = fetch(self._url)
+        said: dict[str, tuple[str, str]] | None = None if self.about else {}
+        values = fetch(self._url, said)
         took_ns, at_ns = time.monotonic_ns() - asked_ns, self._clock.now_ns()
         if boundary_ns is not None and self._clock.real_seconds(at_ns - boundary_ns) < PROMPT_S:
             # A scrape that was under way at the boundary is older in content, though not in its stamp.
             at_ns = boundary_ns if self._last_ns is None else max(boundary_ns, self._last_ns)
+        if values is not None and said is not None:
+            self.about = said
         kept = None if values is None else self._reader.read(values)
         self._take(ServerSample(at_ns=at_ns, endpoint=self._url, values=kept, took_ns=took_ns))
         self._last_ns = at_ns
         self._breaker.note(values is not None, time.monotonic())
 
 
-def fetch(url: str) -> dict[str, float] | None:
-    """One scrape. None for anything but a page of samples within the budget."""
+def fetch(url: str, about: dict[str, tuple[str, str]] | None = None) -> dict[str, float] | None:
+    """One scrape. None for anything but a page of samples within the budget. `about`: see `parse_metrics`."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(urllib.request.Request(url, headers={"Accept": "text/plain"}), timeout=TIMEOUT_S) as page:
@@ -174,6 +185,6 @@ def fetch(url: str) -> dict[str, float] | None:
     if len(data) > MAX_BYTES:
         return None
     try:
-        return parse_metrics(data.decode()) or None
+        return parse_metrics(data.decode(), about) or None
     except ValueError:
         return None

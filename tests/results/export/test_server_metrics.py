@@ -82,6 +82,16 @@ def test_slices_of_a_histogram_hold_what_was_counted_in_them() -> None:
     assert series["stats"]["count"] == 4 and isinstance(series["stats"]["count"], int)
 
 
+def test_what_pages_say_is_the_description_and_tells_counters_without_a_suffix() -> None:
+    rows = [scrape(at, frontend_requests=10.0 * at, running=1.0, done_total=at) for at in range(8)]
+    pages = {"frontend_requests": ["counter", "Requests."], "running": ["gauge", "Now."], "done": ["unknown", "Done."]}
+    found = server_metrics(dataclasses.replace(replay(*rows), settings={"metrics_pages": pages}), WALL)["metrics"]
+    assert {name: (entry["type"], entry["description"]) for name, entry in found.items()} == {
+        "frontend_requests": ("counter", "Requests."), "running": ("gauge", "Now."), "done": ("counter", "Done."),
+    }  # fmt: skip
+    assert found["frontend_requests"]["series"][0]["stats"]["total"] == 40
+
+
 def test_mirrors_are_listed_once_and_failures_are_gaps() -> None:
     rows = [
         scrape(at, url, v__x_total=10 * at + 1) for at in range(7) for url in ("http://a/metrics", "http://b/metrics")

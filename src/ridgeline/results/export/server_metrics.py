@@ -2,16 +2,17 @@
 
 In: a replay's samples and the wall time of its origin. Out: the document as plain data. Counters are increases
 (restarts included) with their rates, histograms are differences of cumulative buckets, gauges are distributions over
-the scrapes; a failed scrape is a gap. Two addresses that show one process are listed once. Types come from the series'
-names, since samples do not carry them, nor what a page says about a metric. A slice of a histogram in which nothing was
-counted has no average and is left out. Source: agentx-replay specification, section 7, and recorded exports.
+the scrapes; a failed scrape is a gap. Two addresses that show one process are listed once. A name that ends in `_total`
+is a counter's, whatever its page says; of others the page's own type counts, where a replay has kept it, and its help
+text is the description. A slice of a histogram in which nothing was counted has no average and is left out. Source:
+agentx-replay specification, section 7, and recorded exports.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
@@ -44,7 +45,7 @@ def server_metrics(replay: Replay | StoredReplay, wall_origin_ns: int, *, slice_
         for name, (start, end) in ranges.items()
         if start is not None and end is not None
     }
-    document = _Document(scrapes, wall_origin_ns, slice_s)
+    document = _Document(scrapes, wall_origin_ns, slice_s, replay.settings.get("metrics_pages"))
     return {
         "schema_version": SCHEMA_VERSION,
         **of_run({**replay.settings, "prompt_mode": replay.prompt_mode}),
@@ -62,8 +63,9 @@ def _long(window: Window | None) -> bool:
 class _Document:
     """The parts of the document; times of lines are the replay's own nanoseconds."""
 
-    def __init__(self, scrapes: Scrapes, origin_ns: int, slice_s: float) -> None:
+    def __init__(self, scrapes: Scrapes, origin_ns: int, slice_s: float, about: Any) -> None:
         self.scrapes, self.origin, self.slice_ns = scrapes, origin_ns, slice_s * 1e9
+        self.about: Mapping[str, Sequence[str]] = about if isinstance(about, Mapping) else {}  # type and help
 
     def summary(self, windows: Mapping[str, Window]) -> dict[str, Any]:
         endpoints: dict[str, list[ServerSample]] = {}
@@ -116,7 +118,8 @@ class _Document:
         for name in names:
             if name in parts:
                 continue
-            kind = "counter" if name.endswith("_total") else "gauge"
+            told = self.about.get(name, ("",))[0]
+            kind = "counter" if name.endswith("_total") or told == "counter" else "gauge"
             make = self._counter if kind == "counter" else self._gauge
             series = [one for line in self.scrapes.own(name) if (one := make(line, window, sliced)) is not None]
             if series:
@@ -124,9 +127,11 @@ class _Document:
         return found
 
     def _entry(self, kind: str, name: str, series: list[dict[str, Any]]) -> dict[str, Any]:
-        words = name.removesuffix("_total").replace(":", "_").split("_")
+        base = name.removesuffix("_total")
+        words = base.replace(":", "_").split("_")
         unit = next((unit for unit in _UNITS if unit in words), "")
-        return {"type": kind, "description": "", "unit": unit, "series": series}
+        _, said = self.about.get(base) or self.about.get(name) or ("", "")
+        return {"type": kind, "description": said, "unit": unit, "series": series}
 
     def _gauge(self, line: Line, window: Window, sliced: bool) -> dict[str, Any] | None:
         inside = (line.at_ns >= window[0]) & (line.at_ns <= window[1]) & np.isfinite(line.values)
