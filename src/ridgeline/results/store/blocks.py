@@ -80,27 +80,28 @@ def table(connection: Connection, numbers: Ints, ids: pa.Array) -> pa.Table:
         about[no] = (names.code(name), usual.code(unit))
     b, reasons = t.measure_blocks.c, _Words()
     query = select(b.measure, b.numbers, b.packed, b.counts, b.said).order_by(b.measure, b.first)
+    places = np.full(int(numbers.max(initial=-1)) + 2, -1, np.int32)  # by number; what lies behind the last is nowhere
+    places[numbers] = np.arange(len(numbers), dtype=np.int32)
     parts: list[tuple[Any, ...]] = []
     for measure, packed_numbers, packed, packed_counts, said in connection.execute(query):
         of = np.frombuffer(packed_numbers, _NUMBERS)
-        place = np.minimum(np.searchsorted(numbers, of), max(0, len(numbers) - 1))
-        keep = numbers[place] == of if len(numbers) else np.zeros(len(of), dtype=bool)
+        place = places[np.minimum(of, len(places) - 1)]
+        keep = place >= 0
         if not keep.any():
             continue
         name, unit = about[measure]
         units, why = np.full(len(of), unit, np.int32), np.full(len(of), -1, np.int32)
         told = json.loads(said) if said else {}
-        for reason, places in told.get("reasons", {}).items():
-            why[places] = reasons.code(reason)
+        for reason, spots in told.get("reasons", {}).items():
+            why[spots] = reasons.code(reason)
         for at, other in told.get("units", {}).items():
             units[int(at)] = usual.code(other)
-        counts = np.frombuffer(packed_counts, _NUMBERS) if packed_counts else np.full(len(of), _UNCOUNTED)
+        counts = np.frombuffer(packed_counts, _NUMBERS) if packed_counts else np.full(len(of), _UNCOUNTED, np.int64)
         whole = (place, np.full(len(of), name, np.int32), np.frombuffer(packed, _VALUES), units, counts, why)
-        parts.append(tuple(column[keep] for column in whole))
+        parts.append(whole if keep.all() else tuple(column[keep] for column in whole))
     kinds = (np.int32, np.int32, np.float64, np.int32, np.int64, np.int32)
     place, name, value, unit, count, why = (
-        np.concatenate([part[at] for part in parts]).astype(kind) if parts else np.empty(0, kind)
-        for at, kind in enumerate(kinds)
+        np.concatenate([part[at] for part in parts]) if parts else np.empty(0, kind) for at, kind in enumerate(kinds)
     )
     return pa.table(
         {
