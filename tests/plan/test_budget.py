@@ -64,6 +64,23 @@ def test_a_point_corrects_its_arm_more_than_the_others() -> None:
     assert narrow[3] < wide[3]
 
 
+def test_the_large_engine_is_started_where_small_ones_would_leave_too_little_for_it() -> None:
+    """By gain per hour the small engines come first and the large one's start can no longer be paid; together the small
+    ones add little."""
+    large = [Candidate(f"large-{n}", "large", n, 300 / n, 40.0 * n, 0.05, 0.85) for n in (2, 8)]
+    small = [Candidate(f"small{k}", f"small{k}", 4, 21.0, 330.0 + k, 0.02, 0.1) for k in range(3)]
+    chosen = choose([*large, *small], 1.0, levels=LEVELS)
+    assert {choice.candidate.arm for choice in chosen} == {"large"}
+    assert sum(choice.cost for choice in chosen) <= 1.0
+    cheap = choose([*large, *small], 0.4, levels=LEVELS)
+    assert cheap and all(choice.candidate.arm != "large" for choice in cheap)
+
+
+def test_a_running_engine_is_finished_before_another_is_started() -> None:
+    arms = [choice.candidate.arm for choice in choose(CELLS, 3.0, measured, LEVELS)]
+    assert len(set(arms)) == sum(a != b for a, b in zip([None, *arms], arms, strict=False))
+
+
 def test_nothing_is_chosen_that_promises_nothing() -> None:
     assert choose(CELLS, 0.01, measured) == []
     certain = Planner(CELLS[:1])

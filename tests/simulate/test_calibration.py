@@ -15,7 +15,7 @@ from ridgeline.simulate.evaluate import evaluated, table
 from ridgeline.simulate.fit import covered, fit, names_of, predict, prior_of
 from ridgeline.simulate.fitfile import text_of
 from ridgeline.simulate.points import Measured, read_points
-from ridgeline.simulate.steady import Load, steady
+from ridgeline.simulate.steady import Load, Steady, steady
 from ridgeline.simulate.validate import at_level, knee, tau
 
 HEAD = (
@@ -148,6 +148,21 @@ def test_unknown_models_are_left_out_by_name(tmp_path: Path) -> None:
 def test_order_knee_and_levels() -> None:
     assert tau([(1, 1), (2, 2), (3, 1.5)]) == pytest.approx(1 / 3)
     assert knee([(100, 1), (90, 10), (10, 20)]) == 1
+    real, said = (
+        [(1, 100.0, 10), (2, 95.0, 19), (4, 80.0, 36), (8, 20.0, 40)],
+        [(100.0, 10), (60.0, 19), (20.0, 36), (18.0, 40)],
+    )
+    pairs = [
+        (replace(made()[0], conc=conc, tput=y, tpot_s=1 / x), Steady(1 / x2, 0.1, y2, conc))
+        for (conc, x, y), (x2, y2) in zip(real, said, strict=True)
+    ]
+    [(steps, share)] = validate.knees(pairs, least=4)
+    assert knee([(x, y) for _, x, y in real]) == 2
+    assert steps == abs(2 - knee(said)) == 1
+    assert 0.5 < share < 1
+    assert validate.knees([(p, Steady(p.tpot_s or 1, 0.1, p.tput or 1, p.conc)) for p, _ in pairs], least=4) == [
+        (0, 1.0)
+    ]
     assert at_level([(10, 100), (40, 25)], 20) == pytest.approx(50)
     assert at_level([(10, 100), (40, 25)], 50) is None
 

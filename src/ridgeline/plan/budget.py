@@ -2,15 +2,19 @@
 promises most of the frontier for its GPU-hours.
 
 A prediction's error is taken as a sum of what a whole series shares, what an arm shares and what fades along its
-concurrencies (a Gaussian process on the logarithm, its widths as the engine model's validation gives them). The next
-cell is the one with the largest expected gain of the frontier per GPU-hour, starts of engines included; a cell whose
-engine is running needs no start. It stops when no cell promises more than the noise of a measurement.
+concurrencies (a Gaussian process on the logarithm, its widths as the engine model's validation gives them); throughput
+and speed are wrong by the same factor, since both come from the time of a step.
+
+The next cell is the first of a whole plan for what is left: which engines to start, and which of their cells to run, so
+that the expected frontier grows most. One engine after the other by gain per hour spends the budget on small engines
+and cannot pay the large one's start. The plan is made anew after every point. A cell whose engine is running needs no
+start. It stops when no cell promises more than the noise of a measurement.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,9 +24,11 @@ from numpy.typing import NDArray
 Vector = NDArray[np.float64]
 LEVELS = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 80.0, 100.0, 140.0, 200.0)  # tokens/s/user where the frontier is read
 NOISE = 0.01  # of a measurement, logarithm
-_SERIES, _ARM, _LOCAL = 0.15, 0.15, 0.1  # standard deviations of a prediction's log error
+_SERIES, _ARM, _LOCAL = 0.08, 0.1, 0.05  # standard deviations of a prediction's log error
+_APART = 0.02  # of the error of speed beyond that of throughput
 _REACH = 2.0  # doublings of concurrency over which the local part fades
-_DRAWS = 48
+_DRAWS = 96
+_BEAM = 4  # sets of engines that are followed further
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,7 @@ class Planner:
         near = np.exp(-np.abs(logs[:, None] - logs[None, :]) / _REACH)
         self._cover = _SERIES**2 + same * (_ARM**2 + _LOCAL**2 * near)
         self._normal = np.random.default_rng(seed).standard_normal((_DRAWS, 2, len(self.candidates)))
+        self._runs = np.array([c.run_cost for c in self.candidates])
 
     def cost(self, index: int) -> float:
         """GPU-hours of running a cell next."""
@@ -101,59 +108,106 @@ class Planner:
 
     def corrected(self) -> tuple[Vector, Vector, Vector]:
         """Expected log x and log y of every candidate, and the deviation of their errors."""
+        x, y, left = self._posterior()
+        return x, y, np.sqrt(np.maximum(np.diag(left), 1e-9))
+
+    def _posterior(self) -> tuple[Vector, Vector, Vector]:
+        """Expected log x and log y, and the covariance of what is left of their errors."""
         prior = np.log([[c.x, c.y] for c in self.candidates])
         known = sorted(self.seen)
         if not known:
-            return prior[:, 0], prior[:, 1], np.sqrt(np.diag(self._cover))
+            return prior[:, 0], prior[:, 1], self._cover
         inner = self._cover[np.ix_(known, known)] + NOISE**2 * np.eye(len(known))
         gain = np.linalg.solve(inner, self._cover[known]).T
         errors = np.log([self.seen[index] for index in known]) - prior[known]
         moved = prior + gain @ errors
-        left = np.diag(self._cover) - np.einsum("ij,ij->i", gain, self._cover[:, known])
-        return moved[:, 0], moved[:, 1], np.sqrt(np.maximum(left, 1e-9))
+        return moved[:, 0], moved[:, 1], self._cover - gain @ self._cover[known]
 
     def best(self, budget: float) -> Choice | None:
-        """The cell to run next, or None: nothing affordable promises more than noise.
+        """The cell to run next, or None: nothing affordable promises more than noise."""
+        gains = self._gains()
+        alone = gains.mean(axis=(0, 2))
+        arms: dict[str, list[int]] = {}
+        for i, candidate in enumerate(self.candidates):
+            if i not in self.seen and i not in self.excluded and alone[i] > NOISE / 10:
+                arms.setdefault(candidate.arm, []).append(i)
+        plan = self._plan(arms, gains, budget)
+        if not plan:
+            return None
+        engines: dict[str, list[int]] = {}
+        for i in plan:
+            engines.setdefault(self.candidates[i].arm, []).append(i)
 
-        An engine that is not running is judged by all of its cells that would add something, since they share its
-        start; of the best engine the cell that adds most for its own hours goes first.
-        """
-        x, y, deviation = self.corrected()
+        def rate(arm: str) -> float:
+            cells = engines[arm]
+            hours = self._runs[cells].sum() + self._start(cells[0])
+            return float("inf") if arm == self._running else float(gains[:, cells].max(axis=1).mean() / hours)
+
+        first = max(engines[max(engines, key=rate)], key=lambda i: alone[i] / self._runs[i])
+        return Choice(self.candidates[first], float(alone[first]), self.cost(first))
+
+    def _start(self, index: int) -> float:
+        return self.cost(index) - self.candidates[index].run_cost
+
+    def _gains(self) -> Vector:
+        """By how much of the frontier each cell would raise it: (draws, cells, levels)."""
+        x, y, left = self._posterior()
         have = frontier_at(self.seen.values(), self.levels)
         hopes = (
             Seen(math.exp(a), math.exp(b)) for i, (a, b) in enumerate(zip(x, y, strict=True)) if i not in self.excluded
         )
-        hoped = frontier_at(hopes, self.levels)
-        scale = np.maximum(have, hoped)
-        drawn_x = np.exp(x + self._normal[:, 0] * deviation)
-        drawn_y = np.exp(y + self._normal[:, 1] * deviation)
+        scale = np.maximum(have, frontier_at(hopes, self.levels))
+        width, axes = np.linalg.eigh(left)
+        error = self._normal[:, 0] @ (axes * np.sqrt(np.maximum(width, 0.0))).T
+        drawn_x, drawn_y = np.exp(x + error + _APART * self._normal[:, 1]), np.exp(y + error)
         worth = np.where(drawn_x[:, :, None] >= np.array(self.levels), drawn_y[:, :, None], 0.0)
-        gains = np.maximum(0.0, worth - have) / np.maximum(scale, 1e-9) * (scale > 0)  # draws, cells, levels
-        best: Choice | None = None
-        best_rate = 0.0
-        for arm in dict.fromkeys(candidate.arm for candidate in self.candidates):
-            cells = [
-                i
-                for i, one in enumerate(self.candidates)
-                if one.arm == arm and i not in self.seen and i not in self.excluded
-            ]
-            start = 0.0 if arm == self._running or not cells else self.candidates[cells[0]].start_cost
-            alone = {i: float(gains[:, i].mean()) for i in cells if self.candidates[i].run_cost + start <= budget}
-            order = sorted(alone, key=lambda i: alone[i] / self.candidates[i].run_cost, reverse=True)
-            joint, cost, rate = np.zeros((len(self._normal), len(self.levels))), start, 0.0
-            first: int | None = None
-            for i in order:
-                grown = np.maximum(joint, gains[:, i])
-                if cost + self.candidates[i].run_cost > budget or alone[i] <= NOISE / 10:
-                    continue
-                now = float(grown.mean()) / (cost + self.candidates[i].run_cost)
-                if now >= rate:
-                    joint, cost, rate = grown, cost + self.candidates[i].run_cost, now
-                    first = i if first is None else first
-            if first is not None and rate > best_rate:
-                best_rate = rate
-                best = Choice(self.candidates[first], alone[first], self.cost(first))
-        return best
+        return np.asarray(np.maximum(0.0, worth - have) / np.maximum(scale, 1e-9) * (scale > 0))
+
+    def _plan(self, arms: Mapping[str, list[int]], gains: Vector, budget: float) -> tuple[int, ...]:
+        """Cells of the best set of engines that is found by adding one engine after the other to the few best sets."""
+        running = arms.get(self._running or "", [])
+        best, plan = self._filled(running, gains, budget)
+        front: list[tuple[str, ...]] = [()]
+        tried: set[frozenset[str]] = set()
+        while front:
+            grown: list[tuple[float, tuple[str, ...], tuple[int, ...]]] = []
+            for engines in front:
+                for arm in arms:
+                    more = (*engines, arm)
+                    if arm in engines or arm == self._running or frozenset(more) in tried:
+                        continue
+                    tried.add(frozenset(more))
+                    left = budget - sum(self._start(arms[name][0]) for name in more)
+                    if left > 0:
+                        cells = running + [i for name in more for i in arms[name]]
+                        worth, chosen = self._filled(cells, gains, left)
+                        grown.append((worth, more, chosen))
+            grown.sort(key=lambda one: -one[0])
+            front = [engines for worth, engines, _ in grown[:_BEAM] if worth > best]
+            if front:
+                best, _, plan = grown[0]
+        return plan
+
+    def _filled(self, cells: Sequence[int], gains: Vector, budget: float) -> tuple[float, tuple[int, ...]]:
+        """Cells of running engines for a budget, one after the other, by gain per hour or by gain, whichever is better:
+        the expected gain of all levels together, and the cells."""
+        best, chosen = 0.0, tuple[int, ...]()
+        for by_hour in (True, False):
+            reached, left, taken = np.zeros((len(gains), len(self.levels))), budget, []
+            rest = np.array(cells, dtype=int)
+            while (rest := rest[self._runs[rest] <= left]).size:
+                more = np.maximum(gains[:, rest] - reached[:, None], 0.0).sum(axis=(0, 2)) / len(gains)
+                at = int(np.argmax(more / self._runs[rest] if by_hour else more))
+                if more[at] <= NOISE / 100:
+                    break
+                taken.append(int(rest[at]))
+                reached = np.maximum(reached, gains[:, rest[at]])
+                left -= self.candidates[taken[-1]].run_cost
+                rest = np.delete(rest, at)
+            worth = float(reached.sum() / len(gains))
+            if worth > best:
+                best, chosen = worth, tuple(taken)
+        return best, chosen
 
 
 def choose(

@@ -275,14 +275,19 @@ def taus(pairs: Sequence[tuple[Measured, Steady]], least: int = 12) -> dict[tupl
 
 def knee(curve: Sequence[tuple[float, float]]) -> int:
     """Index of the point farthest above the chord of a curve of (tokens/s/user, tokens/s/GPU), both logarithmic."""
-    xs, ys = [math.log(x) for x, _ in curve], [math.log(y) for _, y in curve]
-    dx, dy = xs[-1] - xs[0], ys[-1] - ys[0]
-    gaps = [abs(dx * (y - ys[0]) - dy * (x - xs[0])) for x, y in zip(xs, ys, strict=True)]
+    gaps = _above_chord(curve)
     return gaps.index(max(gaps))
 
 
-def knees(pairs: Sequence[tuple[Measured, Steady]], least: int = 6) -> list[int]:
-    """By how many grid steps the knee of each arm with at least `least` points is missed."""
+def _above_chord(curve: Sequence[tuple[float, float]]) -> list[float]:
+    xs, ys = [math.log(x) for x, _ in curve], [math.log(y) for _, y in curve]
+    dx, dy = xs[-1] - xs[0], ys[-1] - ys[0]
+    return [abs(dx * (y - ys[0]) - dy * (x - xs[0])) for x, y in zip(xs, ys, strict=True)]
+
+
+def knees(pairs: Sequence[tuple[Measured, Steady]], least: int = 6) -> list[tuple[int, float]]:
+    """By how many grid steps the knee of each arm with at least `least` points is missed, and how far above the chord
+    the foretold point was measured, as a share of the farthest one: near 1 where two points are the knee alike."""
     arms: dict[object, list[tuple[Measured, Steady]]] = defaultdict(list)
     for point, seen in pairs:
         if point.tput and point.tpot_s:
@@ -293,7 +298,8 @@ def knees(pairs: Sequence[tuple[Measured, Steady]], least: int = 6) -> list[int]
             own.sort(key=lambda pair: pair[0].conc)
             real = [(1 / (point.tpot_s or 1), point.tput or 1) for point, _ in own]
             said = [(1 / seen.tpot_s, seen.tput_per_gpu) for _, seen in own]
-            found.append(abs(knee(real) - knee(said)))
+            gaps, at = _above_chord(real), knee(said)
+            found.append((abs(knee(real) - at), gaps[at] / max(gaps)))
     return found
 
 
