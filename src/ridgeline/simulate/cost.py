@@ -177,7 +177,7 @@ class StepCost:
         self.experts = [work for block in arch.blocks if (work := expert_work(block, options))]
         self.time_factor, self.kernel_factor = _factors(options, parameters)
         self.drafts = options.num_speculative_tokens
-        self._drafts_s: dict[tuple[int, int], float] = {}
+        self._layers_s: dict[tuple[int, int], float] = {}
         self._modes: dict[tuple[int, bool], str] = {}
         self._tokens_s: dict[tuple[int, int], float] = {}
         self._joint_s: dict[tuple[int, int], float] = {}
@@ -196,7 +196,7 @@ class StepCost:
         other.p = parameters
         other.time_factor, other.kernel_factor = _factors(self.options, parameters)
         other.cache_bandwidth = other._cache_bandwidth()
-        other._tokens_s, other._joint_s, other._drafts_s = {}, {}, {}
+        other._tokens_s, other._joint_s, other._layers_s = {}, {}, {}
         return other
 
     def seconds(self, batches: Sequence[Batch | None], *, from_idle: bool = False) -> float:
@@ -391,20 +391,21 @@ class StepCost:
                     most = requests
                 if batch.tokens > tokens:
                     tokens = batch.tokens
-        found = self._drafts_s.get((most, tokens))
-        if found is None:
-            if len(self._drafts_s) > _REMEMBERED:
-                self._drafts_s.clear()
-            ranks = len(batches)
-            layer = self._layer_s(tokens, ranks) + (self.drafts - 1) * self._layer_s(most, ranks)
-            head = self.head and 2 * self.head / (self.gpu.bandwidth * self.p.weight_read)
-            found = self._drafts_s[(most, tokens)] = layer + self.drafts * (head + 30 * self.p.graph_kernel_s)
-        return found
+        ranks = len(batches)
+        layer = self._layer_s(tokens, ranks) + (self.drafts - 1) * self._layer_s(most, ranks)
+        head = self.head and 2 * self.head / (self.gpu.bandwidth * self.p.weight_read)
+        return layer + self.drafts * (head + 30 * self.p.graph_kernel_s)
 
     def _layer_s(self, tokens: int, ranks: int) -> float:
-        """One layer with experts, as drafting heads have it: the model's mean layer."""
-        layers = max(1, self.options.arch.layers // self.options.topology.pp)
-        return (self.tokens_s(tokens, 0) + self.experts_s(tokens * ranks) + self.collectives_s(tokens, tokens)) / layers
+        """One layer with experts, as drafting heads have it: the model's mean layer. Remembered like `tokens_s`."""
+        found = self._layers_s.get((tokens, ranks))
+        if found is None:
+            if len(self._layers_s) > _REMEMBERED:
+                self._layers_s.clear()
+            layers = max(1, self.options.arch.layers // self.options.topology.pp)
+            whole = self.tokens_s(tokens, 0) + self.experts_s(tokens * ranks) + self.collectives_s(tokens, tokens)
+            found = self._layers_s[tokens, ranks] = whole / layers
+        return found
 
     def frontend_s(self, prompt_tokens: int) -> float:
         """The server's own work between receiving a request and handing it to the engine."""
