@@ -29,6 +29,7 @@ _APART = 0.02  # of the error of speed beyond that of throughput
 _REACH = 2.0  # doublings of concurrency over which the local part fades
 _DRAWS = 96
 _BEAM = 4  # sets of engines that are followed further
+_ENGINES = 8  # that are combined: those that alone promise most
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +184,8 @@ class Planner:
                         worth, chosen = self._filled(cells, gains, left)
                         grown.append((worth, more, chosen))
             grown.sort(key=lambda one: -one[0])
+            if front == [()]:
+                arms = {engines[0]: arms[engines[0]] for _, engines, _ in grown[:_ENGINES]}
             front = [engines for worth, engines, _ in grown[:_BEAM] if worth > best]
             if front:
                 best, _, plan = grown[0]
@@ -198,7 +201,7 @@ class Planner:
             while (rest := rest[self._runs[rest] <= left]).size:
                 more = np.maximum(gains[:, rest] - reached[:, None], 0.0).sum(axis=(0, 2)) / len(gains)
                 at = int(np.argmax(more / self._runs[rest] if by_hour else more))
-                if more[at] <= NOISE / 100:
+                if more[at] <= NOISE / 4:
                     break
                 taken.append(int(rest[at]))
                 reached = np.maximum(reached, gains[:, rest[at]])
