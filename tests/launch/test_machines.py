@@ -48,7 +48,7 @@ def test_a_service_there_runs_ends_and_is_stopped(far: AgentMachine, tmp_path: P
     assert long.poll() is None
     assert long.containment.endswith(" on far")
     assert long.effort().log == 0
-    assert "sleep 60" in long.autopsy("why it is looked at")
+    assert until(lambda: "sleep 60" in long.autopsy("why it is looked at"))  # once it is what it was started as
     assert long.stop(0.5) is not None
     assert until(lambda: long.poll() is not None)
 

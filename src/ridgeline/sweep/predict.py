@@ -23,6 +23,7 @@ from ridgeline.recipes.placement import MANY, occupied, place
 from ridgeline.results.aggregate import aggregate
 from ridgeline.results.identity import run_key
 from ridgeline.simulate.cost import StepCost
+from ridgeline.simulate.costparams import parameters_for
 from ridgeline.simulate.engine import Engine, engine_of
 from ridgeline.simulate.validate import BAND
 from ridgeline.simulate.virtual import Pools, simulate
@@ -46,7 +47,7 @@ def predict(cell: Cell, settings: SweepSettings, workload: Workload) -> Predicti
     """One cell. What the engine model does not cover is a refusal by name, not an exception."""
     cell = asked(cell, settings)
     try:
-        options, engine = modelled(cell, settings.seed)
+        options, engine = modelled(cell, settings.seed, text=settings.prompts != "token-ids")
     except RidgelineError as error:
         return Prediction(cell, None, None, error.message)
     key = run_key(
@@ -77,16 +78,22 @@ def predict(cell: Cell, settings: SweepSettings, workload: Workload) -> Predicti
     return Prediction(cell, point, replay)
 
 
-def modelled(cell: Cell, seed: int) -> tuple[EngineOptions, Engine | Pools]:
+def modelled(cell: Cell, seed: int, *, text: bool = False) -> tuple[EngineOptions, Engine | Pools]:
     """The engine of a cell, or its pools: one engine a worker, a router before them, KV over their links. The options
-    are those of an engine that decodes. Raises EnvironmentFailed or InputError for what is not covered, by name."""
+    are those of an engine that decodes. `text`: prompts come as text, which the server tokenises. Raises
+    EnvironmentFailed or InputError for what is not covered, by name."""
+
+    def made(options: EngineOptions) -> Engine:
+        parameters = parameters_for(options.gpu.name, options.engine)
+        return engine_of(options, parameters.for_text() if text else parameters, lazy=True)
+
     if not cell.arm.pools:
         options = options_of(cell, facts_of(cell), seed=seed)
-        return options, engine_of(options, lazy=True)
+        return options, made(options)
     by_role = pool_options(cell, facts_of(cell), seed=seed)
     engines: dict[str, list[Engine]] = {role: [] for role in by_role}
     for worker in place(cell, MANY):
-        engines[worker.role].append(engine_of(by_role[worker.role], lazy=True))
+        engines[worker.role].append(made(by_role[worker.role]))
     if engines.keys() >= {"prefill", "decode"}:
         return by_role["decode"], Pools(tuple(engines["prefill"]), tuple(engines["decode"]))
     role = next(iter(by_role))
