@@ -227,3 +227,13 @@ def test_no_leap_goes_past_an_answer() -> None:
                 ends.append((step.end_ns, engine.steps))
                 break
     assert ends[0] == ends[1]
+
+
+def test_an_engine_that_lost_its_last_rank_goes_on_with_the_others() -> None:
+    engine = Engine(LIMITS, 3, PerToken(), lazy=True)
+    engine.lose_rank()
+    for rank in range(2):
+        engine.submit(rank, request(rank, 50, 4), 0)
+    engine.kick(0)
+    assert [end for end, _ in drain(engine)] == [50, 51, 52, 53]
+    assert engine.unfinished == 0 and len(engine.metrics) == 2

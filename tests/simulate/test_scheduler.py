@@ -300,3 +300,22 @@ def test_blocks_that_never_filled_are_taken_before_anything_cached() -> None:
     assert scheduler.pool.evictions == 0
     found = [scheduler.pool.match(request(9, 18, 1, text=text).hashes, 4).blocks for text in (0, 1)]
     assert found == [4, 4]
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_one_that_gives_way_in_the_middle_of_decoding_is_computed_again(lazy: bool) -> None:
+    scheduler = Scheduler(LIMITS, lazy=lazy)
+    requests = [request(key, 10, 40) for key in range(3)]
+    for each in requests:
+        scheduler.add(each)
+    for number in range(400):
+        if number % 7 == 6 and scheduler.running:
+            scheduler.preempt_last()
+            check(scheduler, requests)
+        if (batch := scheduler.schedule()) is None:
+            break
+        scheduler.complete(batch, number)
+    assert [each.outputs for each in requests] == [40, 40, 40] and all(each.done for each in requests)
+    assert scheduler.preemptions == sum(each.preemptions for each in requests) == 5
+    with pytest.raises(IndexError):
+        scheduler.preempt_last()

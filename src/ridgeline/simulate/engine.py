@@ -149,6 +149,11 @@ class Engine:
         """Requests on all ranks."""
         return sum(rank.unfinished for rank in self.ranks)
 
+    def lose_rank(self) -> None:
+        """The last rank is not there. Only before anything was submitted."""
+        for per_rank in (self.ranks, self.metrics, self._planned, self._calm, self._link_free):
+            per_rank.pop()
+
     def submit(self, rank: int, request: Request, now_ns: int) -> None:
         """Queue a request on a rank. Raises ValueError when it can never fit there."""
         request.queued_ns = now_ns

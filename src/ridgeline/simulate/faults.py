@@ -87,8 +87,7 @@ def seed_faults(engine: Engine, faults: Sequence[Fault]) -> None:
         elif kind == "absent-rank":
             if len(engine.ranks) < 2:
                 raise InputError([Problem("there is one rank only", key="--fault", hint="use it with --dp-attn")])
-            for per_rank in (engine.ranks, engine.metrics, engine._planned):
-                per_rank.pop()
+            engine.lose_rank()
 
 
 class _Restless(Scheduler):
@@ -102,5 +101,5 @@ class _Restless(Scheduler):
     def schedule(self) -> Batch | None:
         self._steps += 1
         if self._steps % self._every == 0 and self.running:
-            self._preempt(self.running.pop())
+            self.preempt_last()
         return super().schedule()

@@ -128,6 +128,13 @@ class Scheduler:
         self._free(request)
         request.done = True
 
+    def preempt_last(self) -> None:
+        """The last running request gives way now, as when blocks run short. Raises IndexError when none runs."""
+        self.settle()
+        self._dissolve()
+        self._walked.pop()
+        self._preempt(self.running.pop())
+
     def loaded(self, request: Request) -> None:
         """Blocks from the host tier or another engine have arrived: the request is the next to be admitted. What the
         host has evicted since its lease lapsed has not come, and will be computed."""
