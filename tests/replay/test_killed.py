@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 from scripted_server import Reply, Request, ScriptedServer, stream
 
-from ridgeline.results.records import part_of, read_records
+from ridgeline.results.records import read_records
 from ridgeline.results.recovery import recover
+from ridgeline.results.streams import part_of
 
 pytestmark = pytest.mark.integration
 

@@ -17,7 +17,8 @@ from tests.results.builders import failed, record, replay, sample
 from ridgeline.core.errors import InputError
 from ridgeline.core.record import Outcome, Record, ServerSample
 from ridgeline.results import records, samples
-from ridgeline.results.records import RecordWriter, part_of, read_records, recover, replay_metadata, write_records
+from ridgeline.results.records import RecordWriter, read_records, recover, replay_metadata, write_records
+from ridgeline.results.streams import part_of
 
 BIG = 2**62
 

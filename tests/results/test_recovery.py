@@ -86,6 +86,15 @@ def test_nothing_to_recover_and_what_cannot_be(tmp_path: Path, killed: Path) -> 
     assert (broken / "records.parquet.part").exists() and not (broken / "records.parquet").exists()
 
 
+def test_scrapes_that_cannot_be_read_change_nothing(killed: Path) -> None:
+    (killed / "samples.parquet.part").write_bytes(b"nothing of ours")
+    with pytest.raises(InputError, match="not an Arrow stream"):
+        recover(killed)
+    assert (killed / "records.parquet.part").exists() and not (killed / "records.parquet").exists()
+    (killed / "samples.parquet.part").unlink()
+    assert recover(killed).requests == 6
+
+
 def test_the_verb(killed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["results", "recover", str(killed)]) == 0
     assert capsys.readouterr().out == f"6 requests and 2 scrapes: {killed / 'records.parquet'}\n"

@@ -87,9 +87,10 @@ class Store:
         if self._sink is not None and self._writer is not None:
             sink, self._sink = self._sink, None
             sink.__exit__(None, None, None)
+            if self._samples is not None:
+                self._samples.finish()  # before the records, whose stream is what `results recover` looks for
             self._writer.finish(replay_metadata(result))
             if self._samples is not None:
-                self._samples.finish()
                 samples = read_samples(self._samples.path) if self._samples.path.exists() else ()
                 return replace(result, samples=tuple(sorted(samples, key=lambda sample: sample.at_ns)))
         return result

@@ -58,8 +58,6 @@ def expert_pad(build: Build, formats: Formats, vendor: str) -> int:
     return 256 if vendor == "amd" and not native else 128
 
 
-# The engine estimates graph memory before it sizes the pool, from this vLLM on (V1 model runner).
-GRAPH_ESTIMATE = (0, 21, 0)
 # Asynchronous scheduling is on by default from this vLLM on (read in 0.19 to 0.26; older ones are not known).
 ASYNC_DEFAULT = (0, 19, 0)
 
@@ -67,8 +65,3 @@ ASYNC_DEFAULT = (0, 19, 0)
 def async_by_default(build: Build) -> bool:
     """Whether the build overlaps two batches unless told not to."""
     return build.kind == "vllm" and build.version >= ASYNC_DEFAULT
-
-
-def estimates_graphs(build: Build) -> bool:
-    """Whether captured graphs are taken off before the pool is sized."""
-    return build.kind == "vllm" and build.version >= GRAPH_ESTIMATE

@@ -110,6 +110,7 @@ class Scraper:
         samples: list[ServerSample] = []
         for watch in self._watches:
             watch.thread.join(timeout=TIMEOUT_S + 1)
+        for watch in self._watches:  # all have ended by now: none writes any more
             if watch.error is not None:
                 raise watch.error
             samples += watch.samples

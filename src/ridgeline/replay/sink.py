@@ -1,4 +1,4 @@
-"""Records leave for the disk while a replay runs, without the measuring loop waiting for the disk.
+"""Records and scrapes leave for the disk while a replay runs, without the measuring loop waiting for the disk.
 
 Encoding a batch and the disk's own flush take milliseconds, which on the loop would be late stamps. A thread does both;
 while it lives the interpreter switches threads five thousand times a second instead of two hundred, so that the loop
@@ -24,8 +24,8 @@ KEEP_S = 5.0  # of a killed replay no more than this is lost, however slowly its
 class BackgroundSink:
     """`with BackgroundSink(write) as sink`: `sink.take` is an `on_rows`; `write` gets batches in a thread of its own.
 
-    `flush` is called in the same thread, every `keep_s`. What either raises comes out of
-    the next `take`, or of the end of the block. Every row taken before the end is written before the block is left.
+    `flush` is called in the same thread, every `keep_s`. What either raises comes out of the next `take`, or of the end
+    of the block. Every row taken before the end is written before the block is left.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class BackgroundSink:
         self._flush, self._keep_s = flush, keep_s
         self._queue: queue.SimpleQueue[Sequence[Row]] = queue.SimpleQueue()
         self._ended = threading.Event()
-        self.error: BaseException | None = None  # what `write` raised
+        self.error: BaseException | None = None  # what `write` or `flush` raised
         self._thread = threading.Thread(target=self._run, name="records", daemon=True)
         self._interval = sys.getswitchinterval()
 

@@ -23,7 +23,7 @@ from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.record import CHUNK_NS, FIELDS, Outcome, Phases, Record, Replay, Row, to_row
 from ridgeline.core.where import Where
 from ridgeline.results.samples import read_samples
-from ridgeline.results.streams import batches
+from ridgeline.results.streams import batches, part_of
 
 VERSION = 1  # of the records table; documented in docs/reference/run-folder.md
 ARRIVALS = 100_000  # of chunks in one batch of a stream: 0.8 MB
@@ -255,11 +255,6 @@ class RecordWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def part_of(path: Path) -> Path:
-    """Where a `RecordWriter` for `path` keeps its stream."""
-    return path.with_name(path.name + ".part")
 
 
 def finish(part: Path, path: Path, metadata: Mapping[str, Any]) -> None:

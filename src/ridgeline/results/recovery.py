@@ -17,12 +17,13 @@ from ridgeline.core.record import Phases, Replay
 from ridgeline.core.where import Where
 from ridgeline.results import records, samples
 from ridgeline.results.runfolder import RunFolder
+from ridgeline.results.streams import part_of
 
 KILLED = "the replay was killed: these are its records until then"
 
 
 class Recovered(NamedTuple):
-    """What was made readable. `scrapes` None: the replay kept none."""
+    """What was made readable. `scrapes` None: no stream of them was left."""
 
     records: Path
     requests: int
@@ -36,7 +37,7 @@ def recover(folder: Path) -> Recovered:
     InputError when there is nothing to recover, or when what is there cannot be read; then nothing is changed.
     """
     path = folder / "records.parquet"
-    part = records.part_of(path)
+    part = part_of(path)
     if not part.exists():
         hint = "its replay ended in order" if path.exists() else "give the folder that `ridgeline replay --out` named"
         raise InputError([Problem("no records of a killed replay", Where(str(folder)), hint=hint)])
@@ -51,12 +52,13 @@ def recover(folder: Path) -> Recovered:
         prompt_mode=str(told.get("prompt_mode", "")),
         aborted=KILLED,
     )
+    scrapes = _scrapes(folder / "samples.parquet")  # first: while the records' stream is there, this can be repeated
     records.finish(part, path, records.replay_metadata(replay))
-    return Recovered(path, table.num_rows, _scrapes(folder / "samples.parquet"))
+    return Recovered(path, table.num_rows, scrapes)
 
 
 def _scrapes(path: Path) -> int | None:
-    part = samples.part_of(path)
+    part = part_of(path)
     if not part.exists():
         return None
     found = samples.recover(part)

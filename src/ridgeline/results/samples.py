@@ -21,7 +21,7 @@ from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.readings import Reader
 from ridgeline.core.record import ServerSample
 from ridgeline.core.where import Where
-from ridgeline.results.streams import batches
+from ridgeline.results.streams import batches, part_of
 
 VERSION = 1
 KEY = b"ridgeline.samples"
@@ -149,11 +149,6 @@ class SampleWriter:
                 for batch in batches(self.part):
                     writer.write_batch(batch)
         self.part.unlink()
-
-
-def part_of(path: Path) -> Path:
-    """Where a `SampleWriter` for `path` keeps its stream."""
-    return path.with_name(path.name + ".part")
 
 
 def recover(part: Path) -> tuple[ServerSample, ...]:

@@ -12,6 +12,11 @@ from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.where import Where
 
 
+def part_of(path: Path) -> Path:
+    """Where the writer of `path` keeps its stream until it ends in order."""
+    return path.with_name(path.name + ".part")
+
+
 def batches(part: Path) -> Iterator[pa.RecordBatch]:
     """Every whole batch of a stream, one at a time. Raises InputError when not even its head is there."""
     with part.open("rb") as source:

@@ -11,7 +11,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-SECOND = 1e9
+from ridgeline.core.units import SECOND
+
 _FORMATS = {
     "weka": "weka_trace",
     "mooncake": "mooncake_trace",
