@@ -1,21 +1,25 @@
 """What one request costs the client without sockets: everything from the pacing machine to the finished row.
 
-    python bench/request.py [--requests 4000] [--tokens 1] [--instructions]
+    python bench/request.py [--requests 4000] [--tokens 1] [--instructions | --profile]
 
 CPU microseconds a request, the least of five. `--instructions`: instead, the instructions a request takes, counted by
-valgrind (where it is installed), which no other work on the machine changes.
+valgrind (where it is installed), which no other work on the machine changes. `--profile`: each module's share of the
+time (cProfile, which makes many small calls look dearer than they are; C functions count for who calls them).
 """
 
 from __future__ import annotations
 
 import argparse
+import cProfile
 import os
+import pstats
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from typing import Any
 
 from parts.closed import Bodies, closed_loop
@@ -107,6 +111,24 @@ def instructions(requests: int, tokens: int) -> int:
     return int(re.findall(r"I\s+refs:\s+([\d,]+)", said)[0].replace(",", ""))
 
 
+def profile(requests: int, tokens: int) -> dict[str, float]:
+    """Share of the time by module of ours, largest first."""
+    import uvloop
+
+    seen = cProfile.Profile()
+    seen.runcall(uvloop.run, replay(requests, tokens))
+    shares: dict[str, float] = defaultdict(float)
+    for (file, _, _), (_, _, own, _, callers) in pstats.Stats(seen).stats.items():  # type: ignore[attr-defined]
+        if "ridgeline" in file:
+            shares[file.rpartition("ridgeline/")[2]] += own
+        else:
+            for (caller, _, _), (_, _, spent, _) in callers.items():
+                if "ridgeline/" in caller:
+                    shares[caller.rpartition("ridgeline/")[2]] += spent
+    whole = sum(shares.values())
+    return {name: share / whole for name, share in sorted(shares.items(), key=lambda item: -item[1])}
+
+
 def main() -> int:
     import uvloop
 
@@ -114,8 +136,13 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=4000)
     parser.add_argument("--tokens", type=int, default=1)
     parser.add_argument("--instructions", action="store_true")
+    parser.add_argument("--profile", action="store_true")
     parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.profile:
+        for name, share in profile(options.requests, options.tokens).items():
+            print(f"{share:6.1%}  {name}")
+        return 0
     if options.instructions:
         if shutil.which("valgrind") is None:
             print("skipped: no valgrind")
