@@ -11,18 +11,12 @@ from ridgeline.core.errors import InputError
 from ridgeline.core.topology import Topology
 from ridgeline.engine.options import EngineOptions, options_from
 from ridgeline.simulate.batch import Batch, Chunk
-from ridgeline.simulate.cost import (
-    StepCost,
-    all_reduce_s,
-    busiest_computing,
-    busiest_reading,
-    experts_touched,
-    largest_of,
-    overlapped,
-    saturating,
-)
+from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.costparams import parameters_for
 from ridgeline.simulate.evaluate import EVENNESS, EXPERT_TOP
+from ridgeline.simulate.terms.collectives import all_reduce_s
+from ridgeline.simulate.terms.experts import busiest_computing, busiest_reading, experts_touched, largest_of
+from ridgeline.simulate.terms.roofline import overlapped, saturating
 from ridgeline.spec.facts.library import find_gpu
 
 ONE = Topology(1)
@@ -164,16 +158,18 @@ def test_cached_context_costs_time_even_when_nothing_of_it_is_new() -> None:
 
 def test_windows_and_sparse_attention_stop_reading() -> None:
     dense, window = cost("llama-3.1-8b", "h200"), cost("gpt-oss-120b", "h200")
-    assert dense.decode_s(decoding(1, 100_000)) == pytest.approx(10 * dense.decode_s(decoding(1, 10_000)))
-    assert window.decode_s(decoding(1, 100_000)) < 10 * window.decode_s(decoding(1, 10_000))
+    assert dense.attention.decode_s(decoding(1, 100_000)) == pytest.approx(
+        10 * dense.attention.decode_s(decoding(1, 10_000))
+    )
+    assert window.attention.decode_s(decoding(1, 100_000)) < 10 * window.attention.decode_s(decoding(1, 10_000))
     sparse = cost("glm-5.2", "b300", Topology(8), "fp4")
-    assert sparse.decode_s(decoding(1, 100_000)) < 4 * sparse.decode_s(decoding(1, 10_000))
+    assert sparse.attention.decode_s(decoding(1, 100_000)) < 4 * sparse.attention.decode_s(decoding(1, 10_000))
 
 
 def test_recurrent_layers_cost_the_same_at_any_length() -> None:
     price = cost("Qwen3.5-397B-A17B", "b200", Topology(8), "fp8")
-    assert price.state_bytes > 0
-    short, long = (price.decode_s(decoding(1, context)) for context in (1, 1001))
+    assert price.attention.state_bytes > 0
+    short, long = (price.attention.decode_s(decoding(1, context)) for context in (1, 1001))
     rows = 15 * 1000 * 2 * 256 * 2  # 15 full layers with one KV head a rank; the other 45 keep a state
     assert (long - short) * price.gpu.bandwidth * price.p.kv_read == pytest.approx(rows)
 
@@ -217,9 +213,11 @@ def test_an_idle_engine_needs_time_to_wake() -> None:
 
 def test_index_keys_are_scored_in_eight_bits() -> None:
     price = cost("glm-5.2", "b300", Topology(8), "fp4")
-    near, far = (price.prefill_s(prefilling(1000, context)) for context in (100_000, 200_000))
-    scan = sum(c.scan_flops for c in price.caches)
-    assert scan and all(c.limit is not None and c.limit < 100_000 for c in price.caches)  # so only the scan grows
+    near, far = (price.attention.prefill_s(prefilling(1000, context)) for context in (100_000, 200_000))
+    scan = sum(c.scan_flops for c in price.attention.caches)
+    assert scan and all(
+        c.limit is not None and c.limit < 100_000 for c in price.attention.caches
+    )  # so only the scan grows
     peak = price.gpu.flops("fp8") * price.p.sparse_attention
     assert far - near == pytest.approx(1000 * 100_000 * scan / peak)
 

@@ -118,7 +118,7 @@ def disaggregated(
     mean = load.isl + load.osl / 2
     alone = prefill_s(prefill, load.isl if load.fresh is None else load.fresh)
     prompt = alone / (prefills * prefill.options.topology.dp_ranks)
-    row = sum(cache.row_bytes + cache.scan_bytes for cache in decode.caches)
+    row = sum(cache.row_bytes + cache.scan_bytes for cache in decode.attention.caches)
     transfer = load.isl * row / options.gpu.scale_out_bandwidth
     room = min(options.max_num_seqs, kv_tokens / mean if kv_tokens else load.conc)
     running = max(1.0, min(load.conc / workers / ranks, room))

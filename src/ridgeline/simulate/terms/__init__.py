@@ -1,0 +1,1 @@
+"""The terms of a step's price, a module each: functions of a batch's size, a GPU and cost parameters, in seconds."""
