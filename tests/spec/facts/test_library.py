@@ -25,6 +25,12 @@ CONFIG = {
         ("zai-org/GLM-5.2-FP8", "zai-org/GLM-5.2"),
         ("zai-org/GLM-5", "zai-org/GLM-5"),
         ("Qwen/Qwen3.5-397B-A17B-FP8", "Qwen/Qwen3.5-397B-A17B"),
+        ("nvidia/DeepSeek-V3.2-NVFP4", "deepseek-ai/DeepSeek-V3.2"),
+        ("nvidia/DeepSeek-V3.1-NVFP4", "deepseek-ai/DeepSeek-V3"),
+        ("zai-org/GLM-5.3", "zai-org/GLM-5.3"),
+        ("moonshotai/Kimi-K2-Instruct", "moonshotai/Kimi-K2"),
+        ("nvidia/Kimi-K2.6-NVFP4", "moonshotai/Kimi-K2.5"),
+        ("nvidia/Qwen3.6-35B-A3B-NVFP4", "Qwen/Qwen3.5-35B-A3B"),
     ],
 )
 def test_names_of_releases_find_their_architecture(name: str, found: str) -> None:
@@ -45,6 +51,16 @@ def test_our_file_form_keeps_everything(name: str) -> None:
     assert arch.licence
 
 
+def test_sparse_successors_are_not_taken_for_dense_ancestors() -> None:
+    """V3.2 scores tokens before it reads them; V3 reads all. GLM-5.3 shares its scores between layers, GLM-5 does not."""
+    scored = {
+        name: [bool(getattr(block.attention, "indexer", None)) for block in find_model(name).blocks]
+        for name in ("DeepSeek-V3", "DeepSeek-V3.2", "GLM-5", "GLM-5.3")
+    }
+    assert scored["DeepSeek-V3"] == [False, False] and scored["DeepSeek-V3.2"] == [True, True]
+    assert all(scored["GLM-5"]) and not all(scored["GLM-5.3"])
+
+
 def test_the_shipped_sizes_are_the_published_ones() -> None:
     sizes = {
         "Qwen3-0.6B": 0.6e9,
@@ -52,6 +68,14 @@ def test_the_shipped_sizes_are_the_published_ones() -> None:
         "gpt-oss-120b": 117e9,
         "DeepSeek-R1": 671e9,
         "Kimi-K2.5": 1.03e12,
+        "Kimi-K2": 1.03e12,
+        "Llama-3.1-405B": 406e9,
+        "Mixtral-8x22B": 141e9,
+        "Qwen3-Coder-480B-A35B": 480e9,
+        "Qwen3.5-122B-A10B": 122e9,
+        "MiMo-V2-Flash": 309e9,
+        "Llama-4-Maverick": 400e9,
+        "Step-3.7-Flash": 196e9,
     }
     for name, published in sizes.items():
         assert total_parameters(find_model(name)) == pytest.approx(published, rel=0.01)
