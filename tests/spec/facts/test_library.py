@@ -52,7 +52,7 @@ def test_our_file_form_keeps_everything(name: str) -> None:
 
 
 def test_sparse_successors_are_not_taken_for_dense_ancestors() -> None:
-    """V3.2 scores tokens before it reads them; V3 reads all. GLM-5.3 shares its scores between layers, GLM-5 does not."""
+    """V3.2 scores tokens before it reads them, V3 reads all; layers of GLM-5.3 share scores, those of GLM-5 do not."""
     scored = {
         name: [bool(getattr(block.attention, "indexer", None)) for block in find_model(name).blocks]
         for name in ("DeepSeek-V3", "DeepSeek-V3.2", "GLM-5", "GLM-5.3")
