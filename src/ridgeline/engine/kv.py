@@ -15,6 +15,8 @@ from ridgeline.core.units import GIB
 
 FULL, WINDOW, CHUNK, STATE = "full", "window", "chunk", "state"
 _WHEN = " when initializing the engine."
+# A raised attention block is a multiple of these: of a kernel's block, or of what MLA kernels want of a block table.
+_STEP, _LATENT_STEP = 16, 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +223,8 @@ def _equal_pages(layers: Sequence[KvLayer], aligned: bool) -> KvPlan:
     if largest > widest and not aligned:  # raise the attention block until a page holds a state
         raised = []
         for layer in attention:
-            rows = -(-largest // layer.row_bytes)
-            raised.append(replace(layer, block=-(-rows * layer.ratio // 16) * 16))
+            rows, step = -(-largest // layer.row_bytes), _LATENT_STEP if layer.latent else _STEP
+            raised.append(replace(layer, block=-(-rows * layer.ratio // step) * step))
         attention = raised
         final = attention[0].block
         layers = [layer if layer.kind != STATE or layer.per_block else replace(layer, block=final) for layer in layers]
