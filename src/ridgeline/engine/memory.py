@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.units import GIB
 from ridgeline.engine.builds import build_of, expert_pad
-from ridgeline.engine.kv import FULL, STATE, KvCapacity, KvPlan, capacity, plan_groups
-from ridgeline.engine.kvlayers import kv_layers
+from ridgeline.engine.kv import FULL, STATE, KvCapacity, KvPlan, capacity
 from ridgeline.engine.options import EngineOptions
+from ridgeline.engine.plans import plan_of
 from ridgeline.engine.weights import Weights, weights
 from ridgeline.spec.facts.model import Dense, Experts
 
@@ -59,21 +59,27 @@ class Memory:
 def memory_of(options: EngineOptions) -> Memory:
     """The memory of one GPU. Raises InputError in vLLM's words when the longest request does not fit.
 
-    `kv_tokens` sets the pool outright and skips the arithmetic, like vLLM's override of the block count.
+    `kv_cache_memory_bytes` replaces the arithmetic. `kv_tokens` sets the pool outright, and nothing is asked of it,
+    like vLLM's override of the block count.
     """
-    layers = kv_layers(
+    mtp = options.spec_decode and options.draft_layer
+    plan, refusal = plan_of(
         options.arch,
         options.topology,
-        block=options.block_size,
-        fp8=options.kv_cache_dtype.startswith("fp8"),
-        mtp=options.spec_decode,
+        options.block_size,
+        options.kv_cache_dtype.startswith("fp8"),
+        options.kv_rows,
+        mtp,
+        options.num_speculative_tokens,
+        options.hybrid_kv_cache_manager,
     )
-    plan = plan_groups(layers)
+    if plan is None:
+        raise InputError([Problem(refusal, key="kv_cache")])
     parts = weights(
         options.arch,
         options.topology,
         options.formats,
-        mtp=options.spec_decode,
+        mtp=mtp,
         # Of other engines no padding is known; theirs is taken to be vLLM's.
         pad=expert_pad(build_of(options.engine, "vllm"), options.formats, options.gpu.vendor),
     )
@@ -81,7 +87,7 @@ def memory_of(options: EngineOptions) -> Memory:
     activation = activation_bytes(options)
     single = options.topology.gpus == 1
     other = NON_TORCH + (0 if single else COLLECTIVES) + (GRAPHS if options.arch.moe else 0)
-    available = requested - round(parts.total) - activation - other
+    available = options.kv_cache_memory_bytes or requested - round(parts.total) - activation - other
     if options.kv_tokens is not None:
         return Memory(
             requested, parts, activation, other, available, plan, _override(options), _overridden(options, plan)

@@ -12,7 +12,7 @@ from ridgeline.core.topology import Topology
 from ridgeline.core.units import GIB
 from ridgeline.engine.acceptance import golden_lengths
 from ridgeline.engine.formats import Formats, formats_of
-from ridgeline.engine.graphs import MODES
+from ridgeline.engine.graphs import MODES, Ladder, ladder
 from ridgeline.spec.facts.golden import shipped_curves
 from ridgeline.spec.facts.gpu import Gpu
 from ridgeline.spec.facts.library import find_gpu, find_model
@@ -37,6 +37,8 @@ class EngineOptions:
     block_size: int = 16
     gpu_memory_utilization: float = 0.9
     kv_cache_dtype: str = "auto"  # "auto" (bf16) | "fp8"
+    kv_rows: str = "packed"  # how the attention backend stores DeepSeek-V4's latents: engine/kvlayers.py
+    hybrid_kv_cache_manager: bool = True  # windows and states have groups of their own
     enable_prefix_caching: bool = True
     long_prefill_token_threshold: int = 0  # 0: no limit per request and step
     async_scheduling: bool = True
@@ -45,7 +47,10 @@ class EngineOptions:
     cudagraph_mode: str = "FULL_AND_PIECEWISE"
     cudagraph_capture_sizes: tuple[int, ...] | None = None
     max_cudagraph_capture_size: int | None = None
+    dense_capture: bool = False  # a graph for each of the small sizes ("interactivity" performance mode)
+    v2_runner: bool = False  # vLLM's newer model runner, whose graphs are others
     num_speculative_tokens: int = 0
+    draft_layer: bool = True  # drafts come from the model's own layer; else from something that costs no memory here
     acceptance_length: float | None = None  # tokens a verification yields, the bonus token included; None: golden
     prefill_schedule_interval: int = 1  # new requests are admitted in every so many-th step
     prefill_first: bool = False  # SGLang's order: a step prefills or decodes
@@ -53,15 +58,17 @@ class EngineOptions:
     checkpoint_interval: int = 0  # tokens; and at multiples of these
     host_kv_tokens: int = 0  # second tier in host memory, tokens per rank
     host_lease_s: float = 5.0  # how long blocks found there are kept from eviction while they wait to be loaded
-    kv_tokens: int | None = None  # overrides what memory arithmetic gives, per rank
+    kv_cache_memory_bytes: int | None = None  # cache of one GPU, instead of what memory arithmetic gives
+    kv_tokens: int | None = None  # overrides both, per rank
     router: str = "session"  # how requests are spread over data-parallel ranks
     seed: int = 0
 
     @property
     def in_flight_tokens(self) -> int:
         """Tokens of unfinished batches that windowed caches must keep: two batches with async scheduling."""
-        batches = 2 if self.async_scheduling and self.topology.pp == 1 else self.topology.pp
-        return batches * self.max_num_batched_tokens
+        stages = self.topology.pp
+        overlapping = self.async_scheduling and (stages == 1 or self.v2_runner)
+        return (stages + overlapping) * self.max_num_batched_tokens
 
     @property
     def accepted_per_step(self) -> float:
@@ -78,6 +85,27 @@ class EngineOptions:
     @property
     def spec_decode(self) -> bool:
         return self.num_speculative_tokens > 0
+
+    @property
+    def graphs(self) -> Ladder:
+        """What is captured. Engines other than vLLM capture every batch that they may run. Raises InputError in vLLM's
+        words where it refuses to start."""
+        sizes, top = self.cudagraph_capture_sizes, self.max_cudagraph_capture_size
+        if top is None and sizes is None and self.engine != "vllm":
+            top = self.max_num_seqs * (1 + self.num_speculative_tokens)
+        try:
+            return ladder(
+                max_num_seqs=self.max_num_seqs,
+                max_num_batched_tokens=self.max_num_batched_tokens,
+                spec_tokens=self.num_speculative_tokens,
+                mode=self.cudagraph_mode,
+                sizes=sizes,
+                top=top,
+                dense=self.dense_capture,
+                v2_runner=self.v2_runner,
+            )
+        except ValueError as error:
+            raise InputError([Problem(str(error), key="cudagraph_capture_sizes")]) from error
 
 
 def options_from(
@@ -111,10 +139,15 @@ def options_from(
     )
 
 
+_COUNTS = (
+    "max_model_len", "max_num_seqs", "max_num_batched_tokens", "block_size", "kv_cache_memory_bytes", "kv_tokens"
+)  # fmt: skip
+
+
 def _problems(model: ModelArch, topology: Topology, given: dict[str, Any]) -> Sequence[Problem]:
     found = [
         Problem(f"must be a positive integer, is {given[key]!r}", key=key)
-        for key in ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "block_size", "kv_tokens")
+        for key in _COUNTS
         if key in given and (not isinstance(given[key], int) or given[key] < 1)
     ]
     if not 0 < given.get("gpu_memory_utilization", 0.9) <= 1:

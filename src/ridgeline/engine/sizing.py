@@ -17,10 +17,10 @@ from ridgeline.core.topology import Topology
 from ridgeline.core.units import GIB
 from ridgeline.engine.builds import expert_pad
 from ridgeline.engine.formats import Formats
-from ridgeline.engine.kv import KvPlan, plan_groups
-from ridgeline.engine.kvlayers import kv_layers
+from ridgeline.engine.kv import KvPlan
 from ridgeline.engine.launch import Launch
 from ridgeline.engine.overhead import Key, Overhead, alike, extra_weights, overhead
+from ridgeline.engine.plans import plan_of
 from ridgeline.engine.weights import Weights, constructor_buffers, weights
 from ridgeline.spec.facts.gpu import Gpu
 from ridgeline.spec.facts.model import ModelArch
@@ -47,18 +47,6 @@ class Sizing(NamedTuple):
     def loaded(self) -> float:
         """What the engine counts as weights."""
         return self.weights.total + self.buffers + self.extra
-
-
-@lru_cache(maxsize=512)
-def plan_of(
-    arch: ModelArch, topology: Topology, block: int, fp8: bool, rows: str, mtp: bool, drafts: int, hybrid: bool
-) -> tuple[KvPlan | None, str]:
-    """The cache plan of a launch, or None and why not."""
-    layers = kv_layers(arch, topology, block=block, fp8=fp8, mtp=mtp, rows=rows, state_extra=drafts)
-    try:
-        return plan_groups(layers, hybrid=hybrid), ""
-    except ValueError as error:
-        return None, str(error)
 
 
 @lru_cache(maxsize=512)
