@@ -100,7 +100,7 @@ def main() -> int:
         print(json.dumps({"bench": "agentic", "skipped": f"no {missing[0]}"}))
         return 0
     start = time.process_time()
-    rows, refused = evaluated(paths)
+    rows, refused, *_ = evaluated(paths)
     text = section(rows, refused)
     print(text, file=sys.stderr)
     if "--ship" in sys.argv:

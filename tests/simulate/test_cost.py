@@ -13,7 +13,7 @@ from ridgeline.engine.options import EngineOptions, options_from
 from ridgeline.simulate.batch import Batch, Chunk
 from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.costparams import parameters_for
-from ridgeline.simulate.evaluate import EVENNESS, EXPERT_TOP
+from ridgeline.simulate.steps import EVENNESS, EXPERT_TOP
 from ridgeline.simulate.terms.collectives import all_reduce_s
 from ridgeline.simulate.terms.experts import busiest_computing, busiest_reading, experts_touched, largest_of
 from ridgeline.simulate.terms.roofline import overlapped, saturating

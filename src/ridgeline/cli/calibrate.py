@@ -83,15 +83,15 @@ def _fit(paths: list[Path], out: Path | None) -> int:
 def _evaluate(paths: list[Path], out: Path | None, parameters: Path | None, uncalibrated: bool, window: int) -> int:
     from ridgeline.simulate.evaluate import evaluated, table
 
-    rows, refused = evaluated(paths, parameters=parameters, uncalibrated=uncalibrated, window_s=window)
-    for reason in refused:
+    found = evaluated(paths, parameters=parameters, uncalibrated=uncalibrated, window_s=window)
+    for reason in found.left_out:
         sys.stderr.write(f"left out: {reason}\n")
-    for line in table(rows):
+    for line in table(found.rows):
         sys.stdout.write(_shown(line))
     if out is not None:
-        _write(out, rows)
+        _write(out, found.rows)
         sys.stderr.write(f"\npredictions  {out}\n")
-    return 1 if refused or not rows else 0
+    return 1 if found.left_out or not found.rows else 0
 
 
 def _shown(line: Line) -> str:
@@ -104,11 +104,10 @@ def _shown(line: Line) -> str:
 
 
 def _write(path: Path, rows: list[Row]) -> None:
+    from ridgeline.simulate.evaluate import COLUMNS
+
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(
-            ("file", "line", "hardware", "framework", "model", "precision", "spec", "layout", "isl", "osl", "conc",
-             "measure", "measured", "predicted", "low", "high", "doubtful")
-        )  # fmt: skip
+        writer.writerow(COLUMNS)
         for row in rows:
             writer.writerow(row.cells)

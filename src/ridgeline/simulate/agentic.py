@@ -19,7 +19,7 @@ from ridgeline.core.units import nanoseconds
 from ridgeline.engine.memory import memory_of
 from ridgeline.engine.options import EngineOptions, options_from
 from ridgeline.simulate.costparams import CostParameters
-from ridgeline.simulate.points import MODELS, Measured
+from ridgeline.simulate.points import MODELS, Measured, served_by
 from ridgeline.simulate.virtual import simulate
 from ridgeline.spec.facts.library import find_gpu
 from ridgeline.spec.facts.model import Recurrent
@@ -76,7 +76,7 @@ _HOPPER_TOKENS = 8192  # SGLang's own choice on GPUs of 160 GB or less, which th
 
 def start_of(point: Measured, memory_bytes: float) -> Start:
     """Share of memory and token budget of one step and rank, of an engine started by the public scripts."""
-    engine = point.engine.removeprefix("dynamo-")
+    engine = served_by(point.engine)
     found = STARTS.get(f"{engine} {point.model}") or STARTS.get(engine) or STARTS["vllm"]
     ranks = point.topology.dp_ranks if point.topology else 1
     tokens = (found.spread or found.tokens) if ranks > 1 else found.tokens

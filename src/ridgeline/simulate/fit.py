@@ -27,7 +27,7 @@ from ridgeline.engine.options import EngineOptions, options_from
 from ridgeline.engine.weights import weights
 from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.costparams import CostParameters, parameters_for
-from ridgeline.simulate.points import MODELS, Measured
+from ridgeline.simulate.points import MODELS, Measured, served_by
 from ridgeline.simulate.steady import Load, Steady, disaggregated, steady
 
 Vector = NDArray[np.float64]
@@ -84,7 +84,7 @@ def engine_options(point: Measured, topology: Topology) -> EngineOptions:
         num_speculative_tokens=drafts,
         acceptance_length=point.accepted if drafts else None,
         max_model_len=(point.isl or 0) + (point.osl or 0) + _MOST_CONTEXT,
-        engine=point.engine.removeprefix("dynamo-"),
+        engine=served_by(point.engine),
     )
 
 

@@ -1,0 +1,50 @@
+"""How wide a prediction's band is: the middle 80 % of what is expected, from the spread of earlier misses.
+
+A parameter set that was fitted says how far layouts missed that it had not seen. Where nothing was fitted, where a row
+left something out, and for measures that no fit looks at, the spreads below stand; each is the robust standard
+deviation of log(predicted / measured) over public points, of a hit rate that of the plain difference.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ridgeline.simulate.points import Measured
+
+BAND = 1.2816  # standard deviations on each side of an 80 % band
+UNFITTED = 0.30  # tokens/s/GPU and time per token of GPUs and engines without a set of their own or a relative's
+POOLS = 0.45  # the same of prefill and decode on workers of their own, which no set was fitted on
+FIRST = 0.75  # first tokens under a closed loop of fixed lengths
+ASSUMED = 1.3  # wider for everything that a row does not say
+AGENTIC = {
+    "tokens/s/GPU": 0.35,
+    "output tokens/s/GPU": 0.5,
+    "time per token": 0.35,
+    "first token": 0.8,
+    "cache hit": 0.15,
+}
+EXACT = {"step time": 0.06, "weights": 0.01, "KV tokens": 0.02}  # on the machine whose parameters were measured
+
+
+def spread_of(point: Measured, measure: str, fitted: float | None) -> float:
+    """Standard deviation that is expected of a point's prediction. `fitted`: what the parameter set says of layouts it
+    had not seen; None: it was not held against any points."""
+    if measure in EXACT:
+        return EXACT[measure]
+    if point.kind == "agentic":
+        found = AGENTIC[measure]
+    elif measure == "first token":
+        found = FIRST
+    else:
+        found = UNFITTED if fitted is None else fitted
+    if point.prefill is not None:
+        found = max(found, POOLS)
+    return float(found * ASSUMED ** len(point.assumed))
+
+
+def band(predicted: float, measure: str, spread: float) -> tuple[float, float]:
+    """Bounds of the middle 80 %."""
+    if measure == "cache hit":
+        return max(0.0, predicted - BAND * spread), min(1.0, predicted + BAND * spread)
+    width = math.exp(BAND * spread)
+    return predicted / width, predicted * width
