@@ -84,6 +84,7 @@ def bench(record: Record) -> Measured:
         tpot_s=record.positive("median_tpot_ms", "mean_tpot_ms", factor=1e-3) or record.positive("median_tpot"),
         ttft_s=mean or median,
         ttft_median=mean is None and median is not None,
+        date=re.sub(r"^(\d{4})(\d\d)(\d\d).*", r"\1-\2-\3", record.text("date")) or None,
         assumed=tuple(assumed),
     )
 

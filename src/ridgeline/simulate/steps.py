@@ -139,7 +139,7 @@ def _facts(
             arch = options.arch
             options = replace(options, arch=replace(arch, mtp=(replace(arch.blocks[-1], count=1),)))
         memory = memory_of(options)
-        what = _point(number, gpu, f"start {model}", 1, options.max_model_len)
+        what = _point(number, gpu, f"start {model}", 1, options.max_model_len, source=name)
         if fact.get("model_gib"):
             yield Value(what, "weights", float(fact["model_gib"]) * GIB, memory.weights.total)
         yield Value(what, "KV tokens", float(fact["kv_tokens"]), memory.capacity.tokens)
@@ -177,7 +177,7 @@ def _prefills(tables: Mapping[str, Any], gpu: str, p: CostParameters, left_out: 
                 chunk.attached = count / _BLOCK if done else (count + cached) / _BLOCK
                 seconds += price.seconds([chunk], from_idle=not done)
                 done += count
-            point = _point(number, gpu, f"prefill {name}", 1, tokens)
+            point = _point(number, gpu, f"prefill {name}", 1, tokens, source=f"behind {cached}")
             yield Value(point, "step time", item["ms"] / 1e3, seconds)
 
 
