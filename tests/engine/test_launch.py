@@ -8,8 +8,9 @@ from ridgeline.core.topology import Topology
 from ridgeline.core.units import GIB
 from ridgeline.engine.builds import async_by_default, build_of, expert_pad
 from ridgeline.engine.formats import Formats
+from ridgeline.engine.hosting import offloaded_bytes
 from ridgeline.engine.launch import Launch
-from ridgeline.engine.vllm_flags import human_int, offloaded_bytes, vllm_launch
+from ridgeline.engine.vllm_flags import human_int, vllm_launch
 
 
 def launch(*words: str, env: dict[str, str] | None = None, build: str = "vllm 0.26.0", **more: Any) -> Launch:

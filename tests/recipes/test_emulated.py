@@ -10,7 +10,8 @@ from ridgeline.core.cell import Arm, Benchmark, Cell, Component, Scenario
 from ridgeline.core.deployment import Deployment
 from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.core.topology import Pool, Topology
-from ridgeline.recipes.emulated import emulated, options_of
+from ridgeline.engine.options import EngineOptions
+from ridgeline.recipes.emulated import defaults, emulated
 from ridgeline.recipes.placement import occupied, ranks_in
 from ridgeline.recipes.registry import Recipe, choose, deployment_of
 from ridgeline.recipes.settings import Facts, RecipeSettings
@@ -26,6 +27,10 @@ CELL = Cell(
 FACTS = Facts(find_model("Qwen/Qwen3-8B"), find_gpu("h200"))
 
 
+def options_of(cell: Cell) -> EngineOptions:
+    return defaults(cell, FACTS, RecipeSettings()).decoding
+
+
 def test_the_deployment_says_everything_the_engine_needs() -> None:
     deployment = deployment_of(CELL, FACTS, RecipeSettings(speed=20))
     words = [item.text for item in deployment.service("engine").argv]
@@ -34,14 +39,14 @@ def test_the_deployment_says_everything_the_engine_needs() -> None:
     assert options["--model"] == "Qwen/Qwen3-8B"
     assert options["--tp"] == "2"
     assert options["--speed"] == "20"
-    assert options["--max-num-seqs"] == str(options_of(CELL, FACTS).max_num_seqs)
+    assert options["--max-num-seqs"] == str(options_of(CELL).max_num_seqs)
     assert deployment.recipe == "emulated (framework emulated)"
 
 
 def test_speculation_and_sglang_order_are_passed_on() -> None:
     cell = replace(CELL, arm=Arm(Topology(2), spec_decoding="mtp"))
     cell = replace(cell, benchmark=replace(cell.benchmark, framework="sglang"))
-    options = options_of(cell, FACTS)
+    options = options_of(cell)
     assert (options.num_speculative_tokens, options.prefill_first, options.engine) == (3, True, "sglang")
     words = [item.text for item in emulated(cell, FACTS, RecipeSettings()).service("engine").argv]
     assert words[words.index("--num-speculative-tokens") + 1] == "3"
@@ -66,7 +71,10 @@ def test_concurrencies_of_an_arm_share_a_deployment() -> None:
 @pytest.mark.parametrize(
     ("arm", "name"),
     [
-        (Arm(Topology(2), kv_offloading="dram", kv_offload_backend=Component("lmcache")), "KV offloading `dram`"),
+        (
+            Arm(Topology(2), kv_offloading="dram", kv_offload_backend=Component("lmcache")),
+            "KV offloading without a host-memory budget",
+        ),
         (Arm(Topology(2, dcp=2)), "decode-context parallelism of 2"),
         (Arm(pools=(Pool("decode", 1, Topology(2, pcp=2)),)), "prefill-context parallelism of 2"),
         (Arm(pools=(Pool("decode", 1, Topology(2, ep=8, dp_attn=True)),)), "4 data-parallel ranks of 2 GPUs each"),

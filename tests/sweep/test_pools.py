@@ -39,7 +39,7 @@ def pools(cell: Cell, prefill: int, decode: int, tp: int = 1, **more: object) ->
 
 
 def place(cell: Cell, workload: Workload) -> tuple[float, float]:
-    point = estimated(cell, SETTINGS, workload)
+    point = estimated(cell, workload)
     x, y = point.value("interactivity.p50"), point.value("throughput_per_gpu.total")
     assert x is not None and y is not None
     return x, y

@@ -68,7 +68,8 @@ def run(argv: list[str]) -> int:
     old = _earlier(given.against, cell) if given.against else []
     if given.image:
         cell = replace(cell, benchmark=replace(cell.benchmark, image=given.image))
-    deployment, _ = Deploy(given.engine, RecipeSettings(), recipes_with(load_settings(given.settings)))(cell)
+    user = load_settings(given.settings)
+    deployment, _ = Deploy(given.engine, RecipeSettings(), recipes_with(user), user)(cell)
     engine_kind(deployment.kind)
     runtime_of(given.runtime)
     if given.image and given.runtime == "none" and deployment.kind != EMULATED:

@@ -86,10 +86,9 @@ def reuse(
         max_sessions=sessions,
     )
     workload = Workload(settings, trace or (quickstart_trace() if emulated else None))
-    starts = options.recipes(shell, command, env, load_settings(config))
-    plan = Sweep(
-        chosen, settings, workload, Deploy(kind, options.recipe_settings(settings), starts), repeats=repeats
-    ).plan()
+    starts = options.recipes(shell, command, env, user)
+    deploy = Deploy(kind, options.recipe_settings(settings), starts, user)
+    plan = Sweep(chosen, settings, workload, deploy, repeats=repeats).plan()
     wanted = [Wanted(item.title, item.run_key) for item in plan]
     now = told(found or [])
     if folders:

@@ -121,7 +121,7 @@ def sweep(
         max_sessions=sessions,
     )
     workload = Workload(settings, trace or (_shipped_trace() if emulated or dry_run else None))
-    deploy = Deploy(kind, options.recipe_settings(settings), options.recipes(shell, command, env, user))
+    deploy = Deploy(kind, options.recipe_settings(settings), options.recipes(shell, command, env, user), user)
     job = Job(chosen, settings, workload, deploy, fail_fast)
     if eval_task is not None:
         from ridgeline.cli.sweep_extras import evaluation

@@ -50,6 +50,17 @@ def formats_of(arch: ModelArch, precision: str, gpu: Gpu) -> Formats:
     raise InputError([Problem(f"precision `{precision}` is not known", key="precision", hint=hint)])
 
 
+def formats_run(arch: ModelArch, precision: str, gpu: Gpu) -> Formats:
+    """The weight formats that an engine runs with; as shipped where the precision is no known one. `fp8` of a
+    checkpoint whose experts are narrower keeps them: engines without fp4 units multiply from 4-bit weights, and one
+    that widens them when loading is only known after a start."""
+    if precision not in PRECISIONS or (
+        precision == "fp8" and arch.experts_format in FOUR_BIT and "fp8" not in arch.name.lower()
+    ):
+        return Formats(arch.experts_format, arch.linear_format)
+    return formats_of(arch, precision, gpu)
+
+
 def compute_width(storage: str, gpu: Gpu) -> str:
     """The operand type a GPU multiplies in: 4-bit weights are unpacked to bf16 where there is no fp4 unit, int4 always;
     fp8 likewise."""

@@ -65,6 +65,9 @@ class Launch:
     moe_backend: str | None = None
     attention_backend: str | None = None
     prefill_interval: int | None = None
+    long_prefill: int = 0  # prompt tokens of one request in a step; 0: no limit
+    reserves: bool = True  # a prompt is admitted only when all of it has room
+    prefill_alone: bool = False  # a step prefills or decodes, never both
     blocks_override: int | None = None
     redundant_experts: int = 0
     hicache_ratio: float | None = None

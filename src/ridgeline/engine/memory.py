@@ -87,7 +87,9 @@ def memory_of(options: EngineOptions) -> Memory:
     activation = activation_bytes(options)
     single = options.topology.gpus == 1
     other = NON_TORCH + (0 if single else COLLECTIVES) + (GRAPHS if options.arch.moe else 0)
-    available = options.kv_cache_memory_bytes or requested - round(parts.total) - activation - other
+    available = requested - round(parts.total) - activation - other
+    if options.kv_cache_memory_bytes is not None:
+        available = options.kv_cache_memory_bytes
     if options.kv_tokens is not None:
         return Memory(
             requested, parts, activation, other, available, plan, _override(options), _overridden(options, plan)

@@ -1,6 +1,6 @@
 """TensorRT-LLM's command line and its options file to a `Launch`: flags have underscores, the rest is YAML.
 
-Its cache is a share of what is free after loading, so only the graph rules of the spec can be asked; memory is UNKNOWN.
+Its cache is a share (`utilization`) of what is free after loading, which no check proves: memory is UNKNOWN.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ def trt_launch(service: Service, build: Build) -> Launch:
     graphs = config.get("cuda_graph_config") or {}
     sizes = graphs.get("batch_sizes")
     drafts = (config.get("speculative_config") or {}).get("num_nextn_predict_layers")
+    cache = config.get("kv_cache_config") or {}
+    forced = dict(service.env).get("TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS")  # of the drafts, without the bonus
+    length = None if forced is None else 1 + _number(forced.text, 0.0)
     return Launch(
         service=service,
         build=build,
@@ -45,9 +48,20 @@ def trt_launch(service: Service, build: Build) -> Launch:
         sizes=tuple(int(size) for size in sizes) if isinstance(sizes, list) else None,
         top=graphs.get("max_batch_size"),
         dense=bool(graphs.get("enable_padding")),
-        speculation=Speculation("MTP", drafts) if isinstance(drafts, int) and drafts > 0 else None,
+        speculation=Speculation("MTP", drafts, length) if isinstance(drafts, int) and drafts > 0 else None,
+        utilization=_number(cache.get("free_gpu_memory_fraction"), 0.9),
+        block_size=round(_number(cache.get("tokens_per_block"), 32)),
+        kv_dtype=str(cache.get("dtype") or "auto"),
+        prefix_caching=cache.get("enable_block_reuse") is not False,
         problems=(*o.problems, *problems),
     )
+
+
+def _number(value: Any, default: float) -> float:
+    try:
+        return default if value is None else float(value)
+    except (TypeError, ValueError):
+        return default
 
 
 def _config(service: Service, o: Options, problems: list[Problem]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from typing import Any
 from ridgeline.core.deployment import Service
 from ridgeline.core.errors import Problem
 from ridgeline.core.topology import Topology
-from ridgeline.core.units import GB, GIB
 from ridgeline.engine.argv import Flag, flags_of, last
 from ridgeline.engine.builds import Build, async_by_default
 from ridgeline.engine.graphs import MODES
@@ -148,6 +147,8 @@ def vllm_launch(service: Service, build: Build, *, large_gpu: bool = True, famil
         moe_backend=o.text("moe-backend"),
         attention_backend=None if backend is None else str(backend),
         prefill_interval=o.integer("prefill-schedule-interval"),
+        long_prefill=o.integer("long-prefill-token-threshold") or 0,
+        reserves=o.switch("scheduler-reserve-full-isl") is not False,
         blocks_override=o.integer("num-gpu-blocks-override"),
         redundant_experts=int(o.json("eplb-config").get("num_redundant_experts") or 0),
         problems=tuple(o.problems),
@@ -210,19 +211,3 @@ def _graphs(o: Options, compilation: Mapping[str, Any]) -> tuple[str, tuple[int,
     if o.switch("enforce-eager"):
         mode = "NONE"
     return mode, sizes, top, None if compile_mode is None else str(compile_mode)
-
-
-def offloaded_bytes(launch: Launch) -> int | None:
-    """Host bytes that all ranks of a launch ask for together; None when it offloads nothing. vLLM's own backend sizes
-    each engine, so that data-parallel ranks multiply it."""
-    ranks = launch.ranks
-    if launch.hicache_gb is not None:  # SGLang: decimal GB a rank
-        return round(launch.hicache_gb * GB) * launch.topology.gpus
-    if launch.native_offload_gib is not None:
-        return round(launch.native_offload_gib * GIB) * ranks
-    extra = launch.connector.get("kv_connector_extra_config") or {}
-    per_rank = extra.get("cpu_bytes_to_use_per_rank")
-    if isinstance(per_rank, (int, float)):
-        return round(per_rank) * launch.topology.gpus
-    whole = extra.get("cpu_bytes_to_use")
-    return round(whole) * ranks if isinstance(whole, (int, float)) else None

@@ -1,83 +1,138 @@
-"""The embedded engine: any cell runs on the engine model of its own framework, model and GPU.
+"""The embedded engine: a cell on the engine model, as `ridgeline emulate` serves it.
 
-A cell with pools becomes one engine for each worker and a router before them; with a decode pool, prefill workers hand
-the KV of their prompts over, whose bytes are counted and whose way takes time.
+    engines of the model --deployed--> one `ridgeline emulate` each, and a router before several
+
+What the engines are is told from outside: assumed.py reads it out of the recipe that would launch the cell. By itself
+this knows a cell's own words (topology, precision, drafts, host memory) and takes the engine's defaults for the rest.
+With a decode pool, prefill workers hand the KV of their prompts over, whose bytes are counted and whose way takes time.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ridgeline.core.cell import Cell
 from ridgeline.core.deployment import Deployment, Item, Readiness, Service
-from ridgeline.core.errors import EnvironmentFailed
+from ridgeline.core.errors import EnvironmentFailed, InputError
 from ridgeline.core.topology import Topology
+from ridgeline.core.units import GB
 from ridgeline.core.where import Where
+from ridgeline.engine.emulated_argv import words_of
+from ridgeline.engine.memory import memory_of
 from ridgeline.engine.options import EngineOptions, options_from
-from ridgeline.recipes.placement import Worker, place
+from ridgeline.recipes.placement import place
 from ridgeline.recipes.settings import Facts, RecipeSettings
+from ridgeline.spec.facts.library import find_gpu
 
 HERE = Where(f"recipes/{Path(__file__).name}")
 STOP_GRACE_S = 3.0
 DRAFTS = 3  # configs say how tokens are drafted, not how many; three is what public recipes use
 
 
-def options_of(cell: Cell, facts: Facts, *, seed: int = 0) -> EngineOptions:
-    """The engine a cell asks for, as the model of it understands it.
+@dataclass(frozen=True, slots=True)
+class Modelled:
+    """One engine of a cell. Its place is that of the worker's first GPUs; None on one node."""
 
-    Raises EnvironmentFailed for what is not modelled (by name) and InputError for a topology that the
-    model cannot have.
-    """
-    arm = cell.arm
-    if arm.topology is None:
-        raise _uncovered(cell, "pools as one engine")
-    return _options(cell, facts, arm.topology, seed)
+    name: str
+    role: str  # "engine" | "prefill" | "decode"
+    options: EngineOptions
+    pool: str | None = None
+    worker: int | None = None
+    node: int | None = None
+    gpus: tuple[int, ...] | None = None
 
 
-def pool_options(cell: Cell, facts: Facts, *, seed: int = 0) -> dict[str, EngineOptions]:
-    """The engine of each pool of a cell, by role. Raises as `options_of`."""
-    found = {}
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """The engines of a cell, and what they rest on. `policy`: of the router before several; `recipe`: which recipe
+    would start them and why it was chosen, or why none was asked; `notes`: how their memory is known, and what is left
+    out."""
+
+    engines: tuple[Modelled, ...]
+    policy: str = "session"
+    recipe: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def split(self) -> bool:
+        """Prompts are computed by other engines than answers."""
+        return {"prefill", "decode"} <= {engine.role for engine in self.engines}
+
+    @property
+    def decoding(self) -> EngineOptions:
+        """The options of an engine that answers."""
+        wanted = [engine for engine in self.engines if engine.role == "decode" or not self.split]
+        return wanted[0].options
+
+
+def defaults(cell: Cell, facts: Facts, settings: RecipeSettings) -> Assumed:
+    """The engines that a cell asks for in its own words. Raises EnvironmentFailed for what is not modelled (by name)
+    and InputError for a topology that the model cannot have."""
+    if cell.arm.topology is not None:
+        return Assumed((Modelled("engine", "engine", _options(cell, facts, cell.arm.topology, settings)),))
+    engines = []
     for worker in place(cell, facts.gpus_per_node(cell)):
         ranks = worker.ranks
         if ranks.dp > 1 and ranks.tp > 1:
-            raise _uncovered(cell, f"{ranks.dp} data-parallel ranks of {ranks.tp} GPUs each ({worker.role})")
+            raise uncovered(cell, f"{ranks.dp} data-parallel ranks of {ranks.tp} GPUs each ({worker.role})")
         wide = ranks.dp > 1
         width = ranks.dp if wide else ranks.tp
         topology = Topology(
             tp=width, pp=ranks.pp, dcp=ranks.dcp, pcp=ranks.pcp, ep=width if ranks.expert_parallel else 1, dp_attn=wide
         )
-        found[worker.role] = _options(cell, facts, topology, seed)
-    return found
+        options, seat = _options(cell, facts, topology, settings), worker.seats[0]
+        name = f"{worker.role}{worker.index}"
+        engines.append(Modelled(name, worker.role, options, worker.role, worker.index, seat.node, seat.gpus))
+    return Assumed(tuple(engines))
 
 
-def _uncovered(cell: Cell, what: str) -> EnvironmentFailed:
+def uncovered(cell: Cell, what: str) -> EnvironmentFailed:
     return EnvironmentFailed(
         f"the engine model does not cover {what} yet (cell {cell.name})", hint="leave such cells out with `--cells`"
     )
 
 
-def _options(cell: Cell, facts: Facts, topology: Topology, seed: int) -> EngineOptions:
-    arm, benchmark = cell.arm, cell.benchmark
-    if arm.kv_offloading != "none":
-        raise _uncovered(cell, f"KV offloading `{arm.kv_offloading}`")
+def refuse_uncovered(cell: Cell, topology: Topology) -> None:
+    """Raises EnvironmentFailed for a layout that is not modelled yet, by name."""
     for name, size in (("decode-context", topology.dcp), ("prefill-context", topology.pcp)):
-        if size > 1:  # the server has no option for it, and must not leave it out
-            raise _uncovered(cell, f"{name} parallelism of {size}")
+        if size > 1:
+            raise uncovered(cell, f"{name} parallelism of {size}")
+
+
+def _options(cell: Cell, facts: Facts, topology: Topology, settings: RecipeSettings) -> EngineOptions:
+    arm, benchmark = cell.arm, cell.benchmark
+    refuse_uncovered(cell, topology)
     sglang = "sglang" in benchmark.framework
-    return options_from(
+    options = options_from(
         facts.arch,
         facts.gpu,
         topology,
         benchmark.precision,
-        engine=_build(benchmark.framework),
+        engine=build_name(benchmark.framework),
         num_speculative_tokens=0 if arm.spec_decoding == "none" else DRAFTS,
         prefill_first=sglang,
         scheduler_reserve_full_isl=not sglang,
-        seed=seed,
+        seed=settings.seed,
     )
+    if options.num_speculative_tokens and not settings.accuracy:
+        options = replace(options, acceptance_length=options.accepted_per_step)
+    if arm.kv_offloading != "none":
+        options = replace(options, host_kv_tokens=_host_tokens(cell, options))
+    return options
 
 
-def _build(framework: str) -> str:
+def _host_tokens(cell: Cell, options: EngineOptions) -> int:
+    """Tokens of one rank in the cell's host-memory budget, of which every GPU has an even share."""
+    if cell.arm.cpu_dram_gb <= 0:
+        hint = "give --runner-config, which says how much host memory the runner has"
+        raise EnvironmentFailed(f"KV offloading without a host-memory budget (cell {cell.name})", hint=hint)
+    many = 1 << 16
+    per_token = memory_of(replace(options, kv_tokens=options.max_model_len)).plan.needed(many, 0) / many
+    return int(cell.arm.cpu_dram_gb * GB / cell.gpus / per_token)
+
+
+def build_name(framework: str) -> str:
     """The engine build whose costs and rules apply."""
     if framework == "emulated":
         return "vllm"
@@ -85,38 +140,45 @@ def _build(framework: str) -> str:
 
 
 def emulated(cell: Cell, facts: Facts, settings: RecipeSettings) -> Deployment:
-    """`ridgeline emulate` as a service, told everything that the options hold, nothing by default."""
-    if cell.arm.pools:
-        return _pools(cell, facts, settings)
-    options = options_of(cell, facts, seed=settings.seed)  # refuses here, before anything is started
-    engine = _engine(cell, options, settings, "engine")
+    """The deployment of a cell whose framework is the embedded engine."""
+    return deployed(cell, defaults(cell, facts, settings), facts, settings)
+
+
+def deployed(cell: Cell, assumed: Assumed, facts: Facts, settings: RecipeSettings) -> Deployment:
+    """`ridgeline emulate` for every engine, told all that its options hold; a router where there are several."""
+    split = assumed.split
+    several = len(assumed.engines) > 1 or assumed.engines[0].pool is not None
+    roles = {"prefill": "producer", "decode": "consumer"} if split else {}
+    engines = []
+    for engine in assumed.engines:
+        more = ("--kv-role", roles.get(engine.role, "both")) if several else ()
+        engines.append(_engine(cell, engine, facts, settings, more))
+    if several:
+        router = _router(cell, assumed, engines, settings)
+        services, entry = (*engines, router), "router"
+    else:
+        services, entry = tuple(engines), engines[0].name
     return Deployment(
-        services=(engine,),
-        entry="engine",
+        services=services,
+        entry=entry,
         served_model=cell.benchmark.model,
         kind="emulated",
-        metrics=("engine",),
+        metrics=tuple(service.name for service in services),
         endpoint=settings.endpoint,
+        session_header="X-Session-ID" if several else None,
     )
 
 
-def _pools(cell: Cell, facts: Facts, settings: RecipeSettings) -> Deployment:
-    """One engine a worker where its first GPUs are, and the router on the first node."""
-    options = pool_options(cell, facts, seed=settings.seed)
-    workers = place(cell, facts.gpus_per_node(cell))
-    split = {"prefill", "decode"} <= options.keys()
-    engines = []
-    for worker in workers:
-        role = {"prefill": "producer", "decode": "consumer"}[worker.role] if split else "both"
-        more = ("--kv-role", role)
-        engines.append(_engine(cell, options[worker.role], settings, f"{worker.role}{worker.index}", more, worker))
+def _router(cell: Cell, assumed: Assumed, engines: list[Service], settings: RecipeSettings) -> Service:
+    """The router, on the first node."""
     words = ["{python}", "-m", "ridgeline.simulate.server.relay", "--host", "{host:router}", "--port", "{port:http}"]
+    words += ["--policy", assumed.policy] if assumed.policy != "session" else []
     for engine in engines:
         words += [
-            f"--{engine.role if split else 'worker'}",
+            f"--{engine.role if assumed.split else 'worker'}",
             f"http://{{host:{engine.name}}}:{{port:{engine.name}.http}}",
         ]
-    router = Service(
+    return Service(
         name="router",
         argv=tuple(Item(word, HERE) for word in words),
         readiness=Readiness(served_model=cell.benchmark.model, timeout_s=settings.start_timeout_s),
@@ -125,52 +187,33 @@ def _pools(cell: Cell, facts: Facts, settings: RecipeSettings) -> Deployment:
         stop_grace_s=STOP_GRACE_S,
         node=0,
     )
-    return Deployment(
-        services=(*engines, router),
-        entry="router",
-        served_model=cell.benchmark.model,
-        kind="emulated",
-        metrics=(*(engine.name for engine in engines), "router"),
-        endpoint=settings.endpoint,
-        session_header="X-Session-ID",
-    )
 
 
 def _engine(
-    cell: Cell,
-    options: EngineOptions,
-    settings: RecipeSettings,
-    name: str,
-    more: tuple[str, ...] = (),
-    worker: Worker | None = None,
+    cell: Cell, engine: Modelled, facts: Facts, settings: RecipeSettings, more: tuple[str, ...] = ()
 ) -> Service:
-    topology = options.topology
     model = cell.benchmark.model
     words = ["{python}", "-m", "ridgeline.cli.main", "emulate"]
-    words += ["--host", f"{{host:{name}}}" if worker else "127.0.0.1", "--port", "{port:http}"]
+    words += ["--host", "127.0.0.1" if engine.node is None else f"{{host:{engine.name}}}", "--port", "{port:http}"]
     words += ["--served-model-name", model]
-    words += ["--model", model, "--gpu", cell.benchmark.runner, "--precision", cell.benchmark.precision]
-    words += ["--tp", str(topology.tp), "--ep", str(topology.ep)] + (["--dp-attn"] if topology.dp_attn else [])
-    words += ["--pp", str(topology.pp)] if topology.pp > 1 else []
-    words += ["--max-num-seqs", str(options.max_num_seqs)]
-    words += ["--max-num-batched-tokens", str(options.max_num_batched_tokens)]
-    if options.engine != "vllm":
-        words += ["--engine", options.engine]
-    if options.num_speculative_tokens:
-        words += ["--num-speculative-tokens", str(options.num_speculative_tokens)]
-        if not settings.accuracy:
-            words += ["--acceptance-length", f"{options.accepted_per_step:g}"]
-    if options.prefill_first:
-        words += ["--prefill-first"]
-    words += [*more, "--seed", str(settings.seed), "--speed", f"{settings.speed:g}"]
+    words += words_of(engine.options, facts.model_file or model, _gpu_name(cell, facts))
+    words += [*more, "--seed", str(engine.options.seed), "--speed", f"{settings.speed:g}"]
     return Service(
-        name=name,
+        name=engine.name,
         argv=tuple(Item(word, cell.where if word in (model, cell.benchmark.precision) else HERE) for word in words),
         readiness=Readiness(served_model=model, timeout_s=settings.start_timeout_s),
-        role=worker.role if worker else "engine",
+        role=engine.role,
         stop_grace_s=STOP_GRACE_S,
-        pool=worker.role if worker else None,
-        worker=worker.index if worker else None,
-        node=worker.seats[0].node if worker else None,
-        gpus=worker.seats[0].gpus if worker else None,
+        pool=engine.pool,
+        worker=engine.worker,
+        node=engine.node,
+        gpus=engine.gpus,
     )
+
+
+def _gpu_name(cell: Cell, facts: Facts) -> str:
+    """The runner's label where it names the GPU, else the GPU of the fleet."""
+    try:
+        return cell.benchmark.runner if find_gpu(cell.benchmark.runner) == facts.gpu else facts.gpu.name
+    except InputError:
+        return facts.gpu.name

@@ -13,11 +13,13 @@ from ridgeline.spec.settings import Fleet, load_settings
 
 
 class Facts(NamedTuple):
-    """What is known of a cell's model, its GPU and the machines. `fleet` None: what the runner label says."""
+    """What is known of a cell's model, its GPU and the machines. `fleet` None: what the runner label says;
+    `model_file`: the config.json that the settings name for the model."""
 
     arch: ModelArch
     gpu: Gpu
     fleet: Fleet | None = None
+    model_file: str | None = None
 
     def gpus_per_node(self, cell: Cell) -> int:
         """GPUs of one node of the cell's fleet."""

@@ -37,10 +37,11 @@ _NEVER = 1 << 63
 
 
 class Pools(NamedTuple):
-    """Equal engines behind a router. `prefill` empty: those of `decode` answer whole requests."""
+    """Equal engines behind a router of this policy. `prefill` empty: those of `decode` answer whole requests."""
 
     prefill: tuple[Engine, ...]
     decode: tuple[Engine, ...]
+    policy: str = "session"
 
 
 class _Worker:
@@ -121,8 +122,8 @@ class _Simulation:
         if len(self.workers) == 1:
             self.workers[0].endpoint = _ENDPOINT
         self.engines = [worker.engine for worker in self.workers]
-        self.first_router = Router(policy, pools.prefill or pools.decode, "pool ")
-        self.second_router = Router(policy, pools.decode, "pool ")
+        self.first_router = Router(pools.policy, pools.prefill or pools.decode, "pool ")
+        self.second_router = Router(pools.policy, pools.decode, "pool ")
         self.size = self.engines[0].limits.block_size
         self.chains = Chains(self.size)
         self.heap: list[tuple[int, int, str, Any]] = []

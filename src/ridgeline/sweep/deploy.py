@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ridgeline.core.cell import Cell
@@ -12,10 +12,16 @@ from ridgeline.core.errors import EnvironmentFailed, InputError, Problem
 from ridgeline.core.finding import Expectation
 from ridgeline.core.point import Source
 from ridgeline.core.record import Replay
-from ridgeline.recipes.emulated import emulated, options_of, pool_options
+from ridgeline.engine.emulated_argv import options_of_words
+from ridgeline.engine.launched import ENGINE_ROLES
+from ridgeline.recipes.assumed import assumed
+from ridgeline.recipes.emulated import Assumed, deployed
 from ridgeline.recipes.registry import RECIPES, Recipe, choose, deployment_of
 from ridgeline.recipes.settings import Facts, RecipeSettings
-from ridgeline.spec.facts.library import find_gpu, find_model
+from ridgeline.spec.facts.gpu import Gpu
+from ridgeline.spec.facts.library import find_gpu, find_model, load_model
+from ridgeline.spec.facts.model import ModelArch
+from ridgeline.spec.settings import Settings, load_settings
 from ridgeline.sweep.pinned import as_capped, named
 from ridgeline.sweep.proof import of_emulated
 from ridgeline.sweep.scripts import Script
@@ -25,18 +31,50 @@ EMULATED = "emulated"
 EMULATORS_OWN = "ridgeline:emulator_"  # beginning of metrics that no other engine has
 
 
-def facts_of(cell: Cell) -> Facts:
-    """Facts about a cell's model and GPU. Raises InputError with every one that is unknown, at the cell's place."""
+def facts_of(cell: Cell, user: Settings | None = None) -> Facts:
+    """Facts about a cell's model, GPU and fleet, those of the user's settings first. Raises InputError with every one
+    that is unknown, at the cell's place."""
+    benchmark, user = cell.benchmark, user or load_settings()
+    fleet, path = user.fleet(benchmark.runner), user.model(benchmark.model, benchmark.model_prefix)
     problems: list[Problem] = []
-    found = []
-    for find, name in ((find_model, cell.benchmark.model), (find_gpu, cell.benchmark.runner)):
+    found: list[ModelArch | Gpu] = []
+    finders: tuple[Callable[[], ModelArch | Gpu], ...] = (
+        lambda: load_model(path) if path else find_model(benchmark.model),
+        lambda: find_gpu(fleet.gpu if fleet else benchmark.runner),
+    )
+    for find in finders:
         try:
-            found.append(find(name))
+            found.append(find())
         except InputError as error:
             problems += [Problem(p.message, p.where or cell.where, p.key, p.hint) for p in error.problems]
     if problems:
         raise InputError(problems)
-    return Facts(*found)  # type: ignore[arg-type]  # one of each, in this order
+    arch, gpu = found
+    assert isinstance(arch, ModelArch) and isinstance(gpu, Gpu)
+    return Facts(arch, gpu, fleet, str(path) if path else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Modelling:
+    """Which engines a cell would start, as the engine model has them: by its recipe, the user's before the shipped
+    ones. Of a script or command of the user's nothing can be read: the recipe that it stands for is asked then."""
+
+    settings: RecipeSettings = field(default_factory=RecipeSettings)
+    recipes: tuple[Recipe, ...] = RECIPES
+    user: Settings | None = None
+
+    def __call__(self, cell: Cell) -> Assumed:
+        """Raises EnvironmentFailed for what is not modelled, InputError for unknown facts and for values that no
+        engine takes."""
+        readable = tuple(recipe for recipe in self.recipes if not isinstance(recipe.write, Script))
+        found = assumed(as_capped(cell), facts_of(cell, self.user), self.settings, readable)
+        script = next((r for r in self.recipes if isinstance(r.write, Script) and r.fits(cell)), None)
+        if script is None:
+            return found
+        return replace(found, recipe=f"{found.recipe}, in place of `{script.name}`, whose flags are not known")
+
+
+SHIPPED = Modelling()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +86,36 @@ class Deploy:
     engine: Engine
     settings: RecipeSettings
     recipes: tuple[Recipe, ...] = RECIPES  # with the user's overrides before them, see sweep/overrides.py
+    user: Settings | None = None  # whose fleets and models are asked first
 
     def __call__(self, cell: Cell) -> tuple[Deployment, Source]:
         """The deployment and the source of its points.
 
         Raises EnvironmentFailed for an engine that nothing here launches, InputError for unknown facts.
         """
-        recipes: Sequence[Recipe] = self.recipes
-        if self.engine == EMULATED:
-            scripts = (recipe for recipe in recipes if isinstance(recipe.write, Script))
-            recipes = (*scripts, Recipe("emulated", emulated, cell.benchmark.framework))
-        chosen = choose(cell, recipes)  # a framework nobody launches is the first thing to say
-        if isinstance(chosen.write, Script):
+        emulated = self.engine == EMULATED
+        scripts = tuple(recipe for recipe in self.recipes if isinstance(recipe.write, Script) and recipe.fits(cell))
+        if emulated and not scripts:
+            deployment = named(cell, self._modelled(cell))
+        elif isinstance((chosen := choose(cell, scripts if emulated else self.recipes)).write, Script):
             deployment = replace(chosen.write(cell, None, self.settings), recipe=f"{chosen.name} ({chosen.reason})")
         else:
-            deployment = named(cell, deployment_of(as_capped(cell), facts_of(cell), self.settings, recipes))
+            facts = facts_of(cell, self.user)
+            deployment = named(cell, deployment_of(as_capped(cell), facts, self.settings, self.recipes))
         emulates = deployment.kind == EMULATED or deployment.dialect == EMULATED or self.engine == EMULATED
         return deployment, Source.EMULATED if emulates else Source.MEASURED
+
+    def _modelled(self, cell: Cell) -> Deployment:
+        """The embedded engine in place of what the cell's recipe would start."""
+        found = self.modelling(cell)
+        deployment = deployed(cell, found, facts_of(cell, self.user), self.settings)
+        own = cell.benchmark.framework == EMULATED
+        return replace(deployment, recipe=found.recipe if own else f"emulated, for {found.recipe}")
+
+    @property
+    def modelling(self) -> Modelling:
+        """The engines of cells as the engine model has them, for the same settings and recipes."""
+        return Modelling(self.settings, self.recipes, self.user)
 
 
 def same_source(source: Source, deployment: Deployment, replay: Replay) -> None:
@@ -82,15 +133,15 @@ def same_source(source: Source, deployment: Deployment, replay: Replay) -> None:
         raise EnvironmentFailed(message, hint="name the engine as `framework`, and leave out `--engine emulated`")
 
 
-def expected_of_model(cell: Cell, deployment: Deployment) -> tuple[Expectation, ...]:
+def expected_of_model(_: Cell, deployment: Deployment) -> tuple[Expectation, ...]:
     """What an engine on the engine model must show, since the model knows its memory and graphs exactly; nothing for
     other engines, whose promises the preflight makes."""
     if deployment.kind != EMULATED:
         return ()
-    facts = facts_of(cell)
-    if cell.arm.topology is not None:
-        return of_emulated(options_of(cell, facts))
-    pools = [of_emulated(options) for options in pool_options(cell, facts).values()]
-    least = min(next(float(w.value) for w in wanted if w.name == "kv_tokens") for wanted in pools)
+    told = [options_of_words([item.text for item in s.argv]) for s in deployment.services if s.role in ENGINE_ROLES]
+    promised = [of_emulated(options) for options in dict.fromkeys(told)]
+    if len(promised) == 1:
+        return promised[0]
+    least = min(next(float(w.value) for w in wanted if w.name == "kv_tokens") for wanted in promised)
     held = [Expectation("kv_tokens", ">=", least, "tokens", "E9")]  # of every worker, so of the smallest pool
-    return (*held, *(w for w in pools[0] if w.name != "kv_tokens" and all(w in wanted for wanted in pools)))
+    return (*held, *(w for w in promised[0] if w.name != "kv_tokens" and all(w in wanted for wanted in promised)))

@@ -11,19 +11,18 @@ from collections import Counter
 from ridgeline.core.cell import Cell
 from ridgeline.core.errors import EnvironmentFailed
 from ridgeline.core.point import Measure, Point, Source
-from ridgeline.recipes.emulated import pool_options
-from ridgeline.recipes.placement import MANY, occupied, place
+from ridgeline.recipes.emulated import Assumed
+from ridgeline.recipes.placement import occupied
 from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.engine import engine_of
 from ridgeline.simulate.steady import Load, Steady, disaggregated, steady
-from ridgeline.sweep.deploy import facts_of
-from ridgeline.sweep.settings import SweepSettings
+from ridgeline.sweep.deploy import SHIPPED, Modelling
 from ridgeline.sweep.workload import Workload
 
 
-def estimated(cell: Cell, settings: SweepSettings, workload: Workload) -> Point:
+def estimated(cell: Cell, workload: Workload, modelling: Modelling = SHIPPED) -> Point:
     """The point of a cell with pools. Raises EnvironmentFailed or InputError for what the model does not cover."""
-    found = _steady(cell, settings, load_of(cell, workload))
+    found = _steady(cell, modelling(cell), load_of(cell, workload))
     measures = {
         "interactivity.p50": Measure(1 / found.tpot_s, "tok/s/user"),
         "throughput_per_gpu.total": Measure(found.tput_per_gpu, "tok/s/GPU"),
@@ -50,15 +49,14 @@ def load_of(cell: Cell, workload: Workload) -> Load:
     return Load(round(asked), max(1, round(given)), cell.concurrency, max(1, round(asked - known)))
 
 
-def _steady(cell: Cell, settings: SweepSettings, load: Load) -> Steady:
+def _steady(cell: Cell, found: Assumed, load: Load) -> Steady:
     engines = {
-        role: engine_of(options, lazy=True)
-        for role, options in pool_options(cell, facts_of(cell), seed=settings.seed).items()
+        role: engine_of(options, lazy=True) for role, options in {e.role: e.options for e in found.engines}.items()
     }
     prices = {role: engine.price for role, engine in engines.items() if isinstance(engine.price, StepCost)}
     if not engines or len(prices) < len(engines):
         raise EnvironmentFailed(f"the engine model has no prices for the pools of {cell.name}")
-    workers = Counter(worker.role for worker in place(cell, MANY))
+    workers = Counter(engine.role for engine in found.engines)
     role = "decode" if "decode" in engines else next(iter(engines))
     limits = engines[role].limits
     kv_tokens = float(limits.blocks * limits.block_size)

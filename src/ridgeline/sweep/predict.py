@@ -18,8 +18,8 @@ from ridgeline.core.errors import RidgelineError
 from ridgeline.core.point import Point, Source
 from ridgeline.core.record import Replay
 from ridgeline.engine.options import EngineOptions
-from ridgeline.recipes.emulated import options_of, pool_options
-from ridgeline.recipes.placement import MANY, occupied, place
+from ridgeline.recipes.emulated import Assumed
+from ridgeline.recipes.placement import occupied
 from ridgeline.results.aggregate import aggregate
 from ridgeline.results.identity import run_key
 from ridgeline.simulate.cost import StepCost
@@ -27,7 +27,7 @@ from ridgeline.simulate.costparams import parameters_for
 from ridgeline.simulate.engine import Engine, engine_of
 from ridgeline.simulate.validate import BAND
 from ridgeline.simulate.virtual import Pools, simulate
-from ridgeline.sweep.deploy import facts_of
+from ridgeline.sweep.deploy import SHIPPED, Modelling
 from ridgeline.sweep.pools import estimated
 from ridgeline.sweep.run import asked
 from ridgeline.sweep.settings import SweepSettings
@@ -43,11 +43,13 @@ class Prediction(NamedTuple):
     refusal: str = ""
 
 
-def predict(cell: Cell, settings: SweepSettings, workload: Workload) -> Prediction:
-    """One cell. What the engine model does not cover is a refusal by name, not an exception."""
+def predict(cell: Cell, settings: SweepSettings, workload: Workload, modelling: Modelling = SHIPPED) -> Prediction:
+    """One cell, on the engines that its recipe would start. What the engine model does not cover is a refusal by name,
+    not an exception."""
     cell = asked(cell, settings)
     try:
-        options, engine = modelled(cell, settings.seed, text=settings.prompts != "token-ids")
+        found = modelling(cell)
+        options, engine = modelled(found, text=settings.prompts != "token-ids")
     except RidgelineError as error:
         return Prediction(cell, None, None, error.message)
     key = run_key(
@@ -70,6 +72,8 @@ def predict(cell: Cell, settings: SweepSettings, workload: Workload) -> Predicti
         provenance={
             "ridgeline": __version__,
             "band": band_of(engine),
+            "recipe": found.recipe,
+            "assumes": list(found.notes),
             "trace": workload.source(cell),
             "trace_digest": workload.digest(cell),
             "settings": settings.identity(),
@@ -78,26 +82,21 @@ def predict(cell: Cell, settings: SweepSettings, workload: Workload) -> Predicti
     return Prediction(cell, point, replay)
 
 
-def modelled(cell: Cell, seed: int, *, text: bool = False) -> tuple[EngineOptions, Engine | Pools]:
+def modelled(found: Assumed, *, text: bool = False) -> tuple[EngineOptions, Engine | Pools]:
     """The engine of a cell, or its pools: one engine a worker, a router before them, KV over their links. The options
-    are those of an engine that decodes. `text`: prompts come as text, which the server tokenises. Raises
-    EnvironmentFailed or InputError for what is not covered, by name."""
+    are those of an engine that decodes. `text`: prompts come as text, which the server tokenises. Raises InputError
+    where memory does not suffice."""
 
     def made(options: EngineOptions) -> Engine:
         parameters = parameters_for(options.gpu.name, options.engine)
         return engine_of(options, parameters.for_text() if text else parameters, lazy=True)
 
-    if not cell.arm.pools:
-        options = options_of(cell, facts_of(cell), seed=seed)
-        return options, made(options)
-    by_role = pool_options(cell, facts_of(cell), seed=seed)
-    engines: dict[str, list[Engine]] = {role: [] for role in by_role}
-    for worker in place(cell, MANY):
-        engines[worker.role].append(made(by_role[worker.role]))
-    if engines.keys() >= {"prefill", "decode"}:
-        return by_role["decode"], Pools(tuple(engines["prefill"]), tuple(engines["decode"]))
-    role = next(iter(by_role))
-    return by_role[role], Pools((), tuple(engines[role]))
+    if len(found.engines) == 1:
+        return found.decoding, made(found.decoding)
+    engines = [(engine.role, made(engine.options)) for engine in found.engines]
+    prefill = tuple(engine for role, engine in engines if found.split and role == "prefill")
+    decode = tuple(engine for role, engine in engines if not (found.split and role == "prefill"))
+    return found.decoding, Pools(prefill, decode, found.policy)
 
 
 def band_of(engine: Engine | Pools) -> Mapping[str, Any]:
@@ -111,11 +110,17 @@ def band_of(engine: Engine | Pools) -> Mapping[str, Any]:
 
 
 def predict_all(
-    cells: Sequence[Cell], settings: SweepSettings, workload: Workload, *, jobs: int | None = None, replays: bool = True
+    cells: Sequence[Cell],
+    settings: SweepSettings,
+    workload: Workload,
+    modelling: Modelling = SHIPPED,
+    *,
+    jobs: int | None = None,
+    replays: bool = True,
 ) -> Iterator[Prediction]:
     """Every cell in order, each as it is done. `jobs`: processes (default: one a core), which share the sessions;
     `replays` False: without what lies behind the points, which is large."""
-    job = _Job(cells, settings, workload, replays)
+    job = _Job(cells, settings, workload, replays, modelling)
     processes = min(len(cells), jobs or len(os.sched_getaffinity(0)))
     if processes < 2:
         yield from (job.cell(index) for index in range(len(cells)))
@@ -148,9 +153,10 @@ class _Job(NamedTuple):
     settings: SweepSettings
     workload: Workload
     replays: bool
+    modelling: Modelling
 
     def cell(self, index: int) -> Prediction:
-        found = predict(self.cells[index], self.settings, self.workload)
+        found = predict(self.cells[index], self.settings, self.workload, self.modelling)
         return found if self.replays else found._replace(replay=None)
 
 
@@ -166,15 +172,18 @@ def _run(index: int) -> Prediction:
     return _job[0].cell(index)
 
 
-def placed_all(cells: Sequence[Cell], settings: SweepSettings, workload: Workload) -> list[Prediction]:
+def placed_all(
+    cells: Sequence[Cell], settings: SweepSettings, workload: Workload, modelling: Modelling = SHIPPED
+) -> list[Prediction]:
     """As `predict_all`, for choosing among cells: those with pools are placed by their steady state (pools.py)."""
-    return [_placed(found, settings, workload) for found in predict_all(cells, settings, workload, replays=False)]
+    found = predict_all(cells, settings, workload, modelling, replays=False)
+    return [_placed(one, settings, workload, modelling) for one in found]
 
 
-def _placed(found: Prediction, settings: SweepSettings, workload: Workload) -> Prediction:
+def _placed(found: Prediction, settings: SweepSettings, workload: Workload, modelling: Modelling) -> Prediction:
     if found.point is not None or not found.cell.arm.pools:
         return found
     try:
-        return Prediction(found.cell, estimated(found.cell, settings, workload), None)
+        return Prediction(found.cell, estimated(found.cell, workload, modelling), None)
     except RidgelineError as error:
         return found._replace(refusal=error.message)

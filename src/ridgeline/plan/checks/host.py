@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from ridgeline.core.units import GB, GIB
+from ridgeline.engine.hosting import offloaded_bytes
 from ridgeline.engine.launch import Launch
-from ridgeline.engine.vllm_flags import offloaded_bytes
 from ridgeline.plan.checks.rule import Rule, Said, fails, gib, passes, unknown
 from ridgeline.plan.checks.subject import Subject
 
 
 def host(subject: Subject, launch: Launch) -> Said:
     """M8: host memory of all ranks together."""
-    asked, ranks, fleet = offloaded_bytes(launch), launch.ranks, subject.fleet
+    services = subject.deployment.services if subject.deployment else ()
+    asked, ranks, fleet = offloaded_bytes(launch, services), launch.ranks, subject.fleet
     if asked is None:
         return
     sums = f"{gib(asked)} over {ranks} engine{'s' if ranks > 1 else ''} ({asked / GB:.0f} GB)"

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from ridgeline.core.finding import Expectation
+from ridgeline.engine.hosting import offload_of
 from ridgeline.engine.launch import Launch
 from ridgeline.engine.sizing import launch_plan
 from ridgeline.plan.checks.rule import Rule, Said, fails, passes, unknown, warns
 from ridgeline.plan.checks.subject import Subject
 
-# Connectors that hand the cache from prefill to decode workers; they hold nothing.
-TRANSFER = ("Nixl", "MooncakeConnector", "MoRIIO", "P2p", "DecodeBench", "Example")
 # Connectors that need a service of their own, by a part of their name.
 SERVED = {"lmcache": "LMCache", "mooncake": "Mooncake"}
 
 
-def _offloads(launch: Launch) -> str:
-    """The connector or backend of a launch, or nothing."""
-    if launch.native_offload_gib is not None or launch.given("kv-offloading-backend"):
-        return str(launch.flags["kv-offloading-backend"].value if launch.given("kv-offloading-backend") else "native")
-    if launch.hicache_ratio is not None or launch.hicache_gb is not None or launch.given("enable-hierarchical-cache"):
-        return "hicache"
-    name = str(launch.connector.get("kv_connector") or "")
-    return "" if name.startswith(TRANSFER) else name
-
-
 def readiness(subject: Subject, launch: Launch) -> Said:
     """O1: the service that holds the cache is there, and answers before the engine starts."""
-    name, asked = _offloads(launch), subject.cell.arm.kv_offloading
+    name, asked = offload_of(launch), subject.cell.arm.kv_offloading
     if asked != "none" and not name:
         yield fails(f"the cell asks for KV offloading `{asked}`, the command line has none")
     if name and asked == "none" and launch.service.role == "engine":
@@ -50,7 +39,7 @@ def readiness(subject: Subject, launch: Launch) -> Said:
 
 def used(subject: Subject, launch: Launch) -> Said:
     """O2: offloading can be used, and the run must show that it was."""
-    name, seed = _offloads(launch), "PYTHONHASHSEED"
+    name, seed = offload_of(launch), "PYTHONHASHSEED"
     if not name:
         return
     if launch.hicache_gb is not None and subject.arch.family.startswith("deepseek_v4"):
@@ -71,7 +60,7 @@ def used(subject: Subject, launch: Launch) -> Said:
 
 def groups(subject: Subject, launch: Launch) -> Said:
     """O3: the connector takes a model with several cache groups."""
-    name, dump = _offloads(launch), subject.dump()
+    name, dump = offload_of(launch), subject.dump()
     plan, _ = launch_plan(subject.arch, launch)
     if not name or plan is None:
         return

@@ -9,16 +9,16 @@ from typing import NamedTuple
 from ridgeline.core.deployment import Service
 from ridgeline.core.where import Where
 from ridgeline.engine.argv import Flag, flags_of, last
+from ridgeline.engine.routing import DEFAULT_POLICY, router_kind
 from ridgeline.plan.checks.rule import Rule, Said, fails, passes, unknown, warns
 from ridgeline.plan.checks.subject import Subject
 from ridgeline.recipes.router import SESSION_HEADER
 
 POLICIES = ("random", "round_robin", "cache_aware", "power_of_two", "consistent_hash")
 STICKY = ("consistent_hash", "consistent_hashing")  # vLLM's router and SGLang's
-DEFAULT_POLICY, DEFAULT_TIMEOUT_S, DEFAULT_STARTUP_S = "cache_aware", 1800, 600
+DEFAULT_TIMEOUT_S, DEFAULT_STARTUP_S = 1800, 600
 LONGEST_TURN_S = 1800
 SLOWEST_START_S = 1800  # loading hundreds of GiB takes longer than the router's own patience
-KINDS = {"vllm-router": ("vllm-router", "vllm_router"), "sglang-router": ("launch_router", "sglang_router")}
 
 
 class _Router(NamedTuple):
@@ -43,9 +43,8 @@ def _router(subject: Subject) -> _Router | None:
     service = subject.router
     if service is None:
         return None
-    text = " ".join(item.text for item in service.argv)
-    kind = next((kind for kind, names in KINDS.items() if any(name in text for name in names)), None)
-    return _Router(service, last(flags_of(service.argv)[1]), kind)
+    kind = router_kind(service)
+    return _Router(service, last(flags_of(service.argv)[1]), kind if kind in SESSION_HEADER else None)
 
 
 def _ranks(subject: Subject) -> int:

@@ -7,15 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from ridgeline.core.cell import Cell
 from ridgeline.core.deployment import Deployment, Service
-from ridgeline.core.errors import InputError
-from ridgeline.core.units import GIB
 from ridgeline.engine.builds import Build, build_of
-from ridgeline.engine.formats import FOUR_BIT, Formats, formats_of
+from ridgeline.engine.formats import Formats, formats_run
 from ridgeline.engine.launch import Launch
-from ridgeline.engine.sglang_flags import sglang_launch
+from ridgeline.engine.launched import kind_of, launches_of
 from ridgeline.engine.sizing import Sizing, size
-from ridgeline.engine.trt_flags import trt_launch
-from ridgeline.engine.vllm_flags import vllm_launch
 from ridgeline.plan.checks.workload import Workload
 from ridgeline.spec.facts.acceptance import Curve
 from ridgeline.spec.facts.builds import Dump
@@ -24,12 +20,6 @@ from ridgeline.spec.facts.model import ModelArch
 from ridgeline.spec.facts.observations import Observation
 from ridgeline.spec.facts.tuning import TuningTable
 from ridgeline.spec.settings import Fleet
-
-ENGINE_ROLES = ("engine", "prefill", "decode")
-# A part of a config's framework -> the engine whose rules apply: `dynamo-vllm` and `llmd-vllm` run vLLM.
-KINDS = (("sglang", "sglang"), ("trt", "trt"), ("atom", "atom"), ("vllm", "vllm"))
-# What reads an engine's command line; None: as vLLM's.
-READERS = {"vllm": None, "atom": None, "sglang": sglang_launch, "trt": trt_launch}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +53,7 @@ class Subject:
     def build(self) -> Build:
         """The engine build that the cell's image names."""
         benchmark = self.cell.benchmark
-        kind = next((name for word, name in KINDS if word in benchmark.framework), benchmark.framework)
-        return build_of(benchmark.image, kind)
+        return build_of(benchmark.image, kind_of(benchmark.framework))
 
     @property
     def free_gib(self) -> float | None:
@@ -107,28 +96,10 @@ class Subject:
 
 def bind(subject: Subject, deployment: Deployment) -> Subject:
     """The subject with a deployment and the launches it holds."""
-    build = subject.build
-    large = subject.gpu.memory_bytes >= 70 * GIB
-    launches = tuple(
-        _launch(service, build, large, subject.arch.family)
-        for service in deployment.services
-        if service.role in ENGINE_ROLES and build.kind in READERS and deployment.kind != "emulated"
-    )
+    launches = launches_of(deployment, subject.build, subject.gpu, subject.arch.family)
     return replace(subject, deployment=deployment, launches=launches, why="")
 
 
-def _launch(service: Service, build: Build, large_gpu: bool, family: str) -> Launch:
-    read = READERS[build.kind]
-    return read(service, build) if read is not None else vllm_launch(service, build, large_gpu=large_gpu, family=family)
-
-
 def formats_for(cell: Cell, arch: ModelArch, gpu: Gpu) -> Formats:
-    """The weight formats a cell runs with; as shipped where its precision is no known one. `fp8` of a checkpoint whose
-    experts are narrower keeps them: engines without fp4 units multiply from 4-bit weights, and one that widens them
-    when loading is only known after a start."""
-    if cell.benchmark.precision == "fp8" and arch.experts_format in FOUR_BIT and "fp8" not in arch.name.lower():
-        return Formats(arch.experts_format, arch.linear_format)
-    try:
-        return formats_of(arch, cell.benchmark.precision, gpu)
-    except InputError:
-        return Formats(arch.experts_format, arch.linear_format)
+    """The weight formats a cell runs with."""
+    return formats_run(arch, cell.benchmark.precision, gpu)

@@ -1,0 +1,126 @@
+"""The engines of a cell as the engine model has them: read out of the recipe that would launch the cell.
+
+    cell --recipe--> deployment --reader of the engine's command lines--> launches --> options, and what they rest on
+
+So a prediction and an emulated sweep are of the engine that a real sweep would start: its share of memory, limits,
+graphs, drafts, host tier and router. Where no recipe writes the cell, or its engine's command line is not read, the
+engine's defaults are taken, and `Assumed.recipe` says so. Nothing is started here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ridgeline.core.cell import Cell
+from ridgeline.core.deployment import Deployment, Service
+from ridgeline.core.units import GB
+from ridgeline.engine.builds import build_of
+from ridgeline.engine.emulated_argv import options_of_words
+from ridgeline.engine.formats import formats_run
+from ridgeline.engine.launch import Launch
+from ridgeline.engine.launched import ENGINE_ROLES, READERS, Around, Launched, kind_of, launches_of, options_of_launch
+from ridgeline.engine.options import EngineOptions
+from ridgeline.engine.routing import spread
+from ridgeline.recipes.emulated import Assumed, Modelled, build_name, defaults, emulated, refuse_uncovered
+from ridgeline.recipes.refusal import CannotRender
+from ridgeline.recipes.registry import RECIPES, Recipe, choose, deployment_of
+from ridgeline.recipes.settings import Facts, RecipeSettings
+from ridgeline.spec.facts.observations import Observation, load_observations
+
+OPAQUE = ("shell", "command")  # kinds whose command lines are a user's own
+
+
+def assumed(
+    cell: Cell,
+    facts: Facts,
+    settings: RecipeSettings,
+    recipes: Sequence[Recipe] = RECIPES,
+    observations: Sequence[Observation] | None = None,
+) -> Assumed:
+    """The engines of a cell. Raises EnvironmentFailed for what is not modelled, by name, and InputError for values that
+    no engine would take."""
+    try:
+        if choose(cell, recipes).write is emulated:
+            found = defaults(cell, facts, settings)
+            return replace(found, recipe="emulated (framework emulated)")
+        deployment = deployment_of(cell, facts, settings, recipes)
+    except CannotRender as error:
+        found = defaults(cell, facts, settings)
+        return replace(found, recipe=f"no recipe writes {error.what}: the engine's defaults")
+    if deployment.kind == "emulated":
+        return _told(deployment)
+    kind = kind_of(cell.benchmark.framework)
+    build = build_of(cell.benchmark.image, kind if kind in READERS else kind_of(deployment.kind))
+    launches = launches_of(deployment, build, facts.gpu, facts.arch.family)
+    if deployment.kind in OPAQUE or not launches:
+        found = defaults(cell, facts, settings)
+        return replace(found, recipe=f"{deployment.recipe}: its flags are not known, the engine's defaults")
+    seen = load_observations() if observations is None else observations
+    return _launched(cell, facts, settings, deployment, launches, seen)
+
+
+def _launched(
+    cell: Cell,
+    facts: Facts,
+    settings: RecipeSettings,
+    deployment: Deployment,
+    launches: Sequence[Launch],
+    observations: Sequence[Observation],
+) -> Assumed:
+    router = next((service for service in deployment.services if service.role == "router"), None)
+    around = Around(
+        arch=facts.arch,
+        gpu=facts.gpu,
+        precision=cell.benchmark.precision,
+        formats=formats_run(facts.arch, cell.benchmark.precision, facts.gpu),
+        image=cell.benchmark.image,
+        engine=build_name(cell.benchmark.framework),
+        observations=observations,
+        free_gib=facts.fleet.free_memory_gib if facts.fleet else None,
+        services=deployment.services,
+        budget=cell.arm.cpu_dram_gb * GB,
+        seed=settings.seed,
+    )
+    policy, engines, notes = "session", list[Modelled](), dict[str, None]()
+    made: dict[tuple[str, ...], Launched] = {}  # equal workers are equal engines
+    for launch in _leading(launches):
+        refuse_uncovered(cell, launch.topology)
+        way = spread(router, launch)
+        policy = way.engines
+        key = (way.ranks, *(item.text.replace(launch.service.name, "") for item in launch.service.argv))
+        if key not in made:
+            made[key] = options_of_launch(launch, replace(around, router=way.ranks))
+        options, said = made[key]
+        notes |= dict.fromkeys([*said, *([way.note] if way.note else [])])
+        engines.append(_placed(launch.service, options))
+    return Assumed(tuple(engines), policy, deployment.recipe, tuple(notes))
+
+
+def _leading(launches: Sequence[Launch]) -> list[Launch]:
+    """One launch a worker: of those that share one over nodes, the one that answers."""
+    found: dict[object, Launch] = {}
+    for launch in launches:
+        service = launch.service
+        key = service.name if service.pool is None else (service.pool, service.worker)
+        if key not in found or (found[key].service.readiness is None and service.readiness is not None):
+            found[key] = launch
+    return list(found.values())
+
+
+def _told(deployment: Deployment) -> Assumed:
+    """Engines of a recipe that starts the embedded engine itself: what it tells them."""
+    engines = [
+        _placed(service, options_of_words([item.text for item in service.argv]))
+        for service in deployment.services
+        if service.role in ENGINE_ROLES
+    ]
+    words = [item.text for service in deployment.services if service.role == "router" for item in service.argv]
+    policy = words[words.index("--policy") + 1] if "--policy" in words else "session"
+    return Assumed(tuple(engines), policy, deployment.recipe)
+
+
+def _placed(service: Service, options: EngineOptions) -> Modelled:
+    return Modelled(
+        service.name, service.role, options, service.pool, service.worker, service.node, service.gpus
+    )  # fmt: skip
