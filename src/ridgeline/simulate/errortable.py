@@ -103,14 +103,20 @@ def _by(rows: Sequence[Row], key: Callable[[Row], Hashable]) -> dict[Hashable, l
     return found
 
 
-def _arm(row: Row) -> Hashable:
-    return (row.file, row.point.arm, row.point.source)
+def _curves(rows: Sequence[Row]) -> list[list[Row]]:
+    """Rows of one arm; where an arm was run several times over its loads, of one day."""
+    found = []
+    for own in _by(rows, lambda row: (row.file, row.point.arm, row.point.source)).values():
+        days = {row.point.date for row in own}
+        several = len(days) > 1 and len({row.point.conc for row in own}) < len(own)
+        found += list(_by(own, lambda row: row.point.date).values()) if several else [own]
+    return found
 
 
 def _interpolated(rows: Sequence[Row]) -> float | None:
     """Error of the line through a point's neighbours in its arm, over points of arms with three concurrencies."""
     errors = []
-    for own in _by(rows, _arm).values():
+    for own in _curves(rows):
         curve: dict[int, list[float]] = defaultdict(list)
         for row in own:
             curve[row.point.conc].append(row.measured)
@@ -252,20 +258,14 @@ def _crossings(values: list[float]) -> tuple[list[float], int]:
 
 
 def _knees(rows: Sequence[Row]) -> tuple[int, int, int] | None:
-    """Of arms with at least six points that have throughput and time per token."""
-    said: dict[int, dict[str, float]] = defaultdict(dict)
-    points: dict[int, Measured] = {}
-    for row in rows:
-        if row.measure in (TPUT, TPOT):
-            said[id(row.point)][row.measure] = row.predicted
-            points[id(row.point)] = row.point
-    pairs = [
-        (points[key], Steady(values[TPOT], 0.0, values[TPUT], 0.0))
-        for key, values in said.items()
-        if TPUT in values and TPOT in values
-    ]
-    found = [steps for steps, _ in knees(pairs, least=_LEAST_KNEE)]
-    return (sum(s == 0 for s in found), sum(s <= 1 for s in found), len(found)) if found else None
+    """Of curves with at least six loads that have throughput and time per token."""
+    steps: list[int] = []
+    tpots = {id(row.point): row.predicted for row in rows if row.measure == TPOT}
+    for own in _curves([row for row in rows if row.measure == TPUT and id(row.point) in tpots]):
+        once = {row.point.conc: row for row in own}.values()  # of repeats the last
+        pairs = [(row.point, Steady(tpots[id(row.point)], 0.0, row.predicted, 0.0)) for row in once]
+        steps += [missed for missed, _ in knees(pairs, least=_LEAST_KNEE)]
+    return (sum(s == 0 for s in steps), sum(s <= 1 for s in steps), len(steps)) if steps else None
 
 
 HEAD = ("group", "measure", "n", "error", "bias", "interp.", "roofline", "repeats", "tau", "knee", "in band")

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.topology import Topology
+from ridgeline.core.units import GIB
 from ridgeline.engine.formats import Formats
 from ridgeline.engine.memory import memory_of
 from ridgeline.engine.options import EngineOptions, options_from
@@ -84,6 +85,7 @@ def engine_options(point: Measured, topology: Topology) -> EngineOptions:
         num_speculative_tokens=drafts,
         acceptance_length=point.accepted if drafts else None,
         max_model_len=(point.isl or 0) + (point.osl or 0) + _MOST_CONTEXT,
+        max_num_seqs=max(1, point.most // topology.dp_ranks) if point.most else None,
         engine=served_by(point.engine),
     )
 
@@ -91,16 +93,19 @@ def engine_options(point: Measured, topology: Topology) -> EngineOptions:
 @lru_cache(maxsize=4096)
 def _engine(
     model: str, hardware: str, precision: str, engine: str, drafts: int, accepted: float | None, length: int,
-    topology: Topology, prefill: Topology | None,
+    topology: Topology, prefill: Topology | None, most: int | None,
 ) -> Engine:  # fmt: skip
     point = Measured(
         row=0, hardware=hardware, engine=engine, model=model, precision=precision, spec="", topology=topology, conc=1,
-        isl=length, osl=0, drafts=drafts, accepted=accepted,
+        isl=length, osl=0, drafts=drafts, accepted=accepted, most=most,
     )  # fmt: skip
     options = engine_options(point, topology)
     own, shipped = weights_of(options), replace(options, formats=Formats(options.arch.experts_format, "fp8"))
     if own > options.gpu.memory_bytes and weights_of(shipped) < own:
         options = shipped  # what is called fp8 there has the checkpoint's own 4-bit experts: it could not start else
+    if (own := weights_of(options)) > options.gpu.memory_bytes:
+        sizes = f"{own / GIB:.0f} GiB of weights on each GPU do not fit its {options.gpu.memory_bytes / GIB:.0f} GiB"
+        raise InputError([Problem(f"{topology.label} of {model} {precision}: {sizes}", hint="is the layout right?")])
     base = parameters_for("default", "default")
     try:
         memory = memory_of(_filled(options, weights_of(options)))
@@ -132,7 +137,7 @@ def engine_of_point(point: Measured) -> Engine:
     prefill = point.prefill.topology if point.prefill else None
     return _engine(
         point.model, point.hardware, point.precision, point.engine, point.drafts, point.accepted, length,
-        point.topology, prefill,
+        point.topology, prefill, point.most,
     )  # fmt: skip
 
 

@@ -29,8 +29,9 @@ _FORMAT = re.compile(r"(?<![a-z])(nvfp4|mxfp4|fp4|fp8|mxfp8|int4|bf16|fp16)(?![a
 _ENGINE = re.compile(r"(?<![a-z])(dynamo-)?(vllm|sglang|trt-?llm|trt|tensorrt|atom)(?![a-z])", re.IGNORECASE)
 # SGLang's cookbook for DeepSeek-V4: GPUs of a server (its rows give tokens per second and GPU and, by Little's law, the
 # server's own), and what a strategy is: tensor parallel with three drafts, data-parallel attention and spread experts
-# with one, the same with none.
+# with one, the same with none. High throughput means 256 requests at once, which six of its eight pairs of rows say.
 _GPUS = {"flash": 4, "pro": 8, "h100 flash": 8, "gb300 pro": 4}
+_MOST = {"high-throughput": 256}
 _STRATEGIES = {"low-latency": (False, 3), "balanced": (True, 1), "high-throughput": (True, 0)}
 
 
@@ -141,5 +142,6 @@ def cookbook(record: Record) -> Measured:
         tpot_s=record.positive("tpot_ms", factor=1e-3),
         ttft_s=record.positive("ttft_ms", factor=1e-3),
         source=record.text("quant"),
+        most=_MOST.get(strategy),
         assumed=(f"{strategy} taken as {topology.label} with {drafts} drafts",),
     )

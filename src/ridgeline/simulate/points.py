@@ -61,6 +61,7 @@ class Measured:
     ttft_median: bool = False  # else the mean
     date: str | None = None  # of the run, YYYY-MM-DD, where the table says it
     hit: float | None = None
+    most: int | None = None  # requests that the server works on at once, where its recipe says so
     output_tput: float | None = None  # output tokens per second and GPU, where the input is not said
     source: str = ""  # which run or report, where a file holds several
     assumed: tuple[str, ...] = ()  # what the row does not say and how it was taken
@@ -100,7 +101,8 @@ class Measured:
     @property
     def doubtful(self) -> bool:
         """Less than an eighth of the stated requests decoded at once: the row says it ran something else."""
-        return self.implied is not None and self.conc >= 8 and self.implied < self.conc / 8
+        held = min(self.conc, self.most or self.conc)
+        return self.implied is not None and held >= 8 and self.implied < held / 8
 
 
 def served_by(engine: str) -> str:
