@@ -12,7 +12,8 @@ import pytest
 from tests.simulate.serving import LIMIT_S, Client, Served, options, served
 
 from ridgeline.core.errors import InputError
-from ridgeline.simulate.server.relay import Relay, Worker, choose, main
+from ridgeline.simulate.router import Router
+from ridgeline.simulate.server.relay import Relay, Worker, main
 
 TEXT = "word " * 400
 
@@ -28,7 +29,7 @@ class Pools(NamedTuple):
 
 
 @asynccontextmanager
-async def pools(prefill: int, decode: int) -> AsyncIterator[Pools]:
+async def pools(prefill: int, decode: int, policy: str = "session") -> AsyncIterator[Pools]:
     from contextlib import AsyncExitStack
 
     async with AsyncExitStack() as stack:
@@ -36,7 +37,7 @@ async def pools(prefill: int, decode: int) -> AsyncIterator[Pools]:
         for engine in engines[:prefill]:
             engine.app.offers_kv = True
         workers = [Worker(f"http://127.0.0.1:{engine.port}") for engine in engines]
-        relay = Relay(workers[:prefill], workers[prefill:])
+        relay = Relay(workers[:prefill], workers[prefill:], policy)
         server = await asyncio.get_running_loop().create_server(relay.connection, "127.0.0.1", 0)
         try:
             yield Pools(relay, engines[:prefill], engines[prefill:], server.sockets[0].getsockname()[1])
@@ -47,9 +48,11 @@ async def pools(prefill: int, decode: int) -> AsyncIterator[Pools]:
             await asyncio.sleep(0.01)
 
 
-def against(scenario: Callable[[Pools], Awaitable[None]], prefill: int = 1, decode: int = 2) -> None:
+def against(
+    scenario: Callable[[Pools], Awaitable[None]], prefill: int = 1, decode: int = 2, policy: str = "session"
+) -> None:
     async def bounded() -> None:
-        async with pools(prefill, decode) as found:
+        async with pools(prefill, decode, policy) as found:
             await asyncio.wait_for(scenario(found), LIMIT_S)
 
     asyncio.run(bounded())
@@ -134,11 +137,34 @@ def test_a_session_stays_on_its_workers_and_others_spread() -> None:
 
 
 def test_without_a_header_the_least_busy_worker_is_chosen() -> None:
-    first, second = Worker("http://a:1"), Worker("http://b:2")
-    assert choose([first, second], None) is first
+    first, second = pool = [Worker("http://a:1"), Worker("http://b:2")]
+    relay = Relay([], pool)
+    assert relay.choose(pool, None) is first
     first.busy = 1
-    assert choose([first, second], None) is second
-    assert choose([first, second], b"key") is choose([first, second], b"key")
+    assert relay.choose(pool, None) is second
+    assert relay.choose(pool, b"key") is relay.choose(pool, b"key")
+
+
+def test_sessions_meet_the_workers_that_they_meet_in_virtual_time() -> None:
+    pool = [Worker(f"http://a:{port}") for port in (1, 2, 3)]
+    keys = [f"session-{number}" for number in range(40)]
+    for policy in ("session", "round-robin"):
+        relay, virtual = Relay([], pool, policy), Router(policy, pool, "pool ")
+        assert [relay.choose(pool, key.encode()) for key in keys] == [pool[virtual.pick(key)] for key in keys]
+
+
+def test_a_cache_aware_router_follows_the_beginning_of_a_prompt() -> None:
+    async def scenario(found: Pools) -> None:
+        client = await found.client()
+        for key in range(6):
+            for turn in range(3):  # no two requests share a session, only their beginning
+                await client.chat(f"{key} {TEXT} {turn}", 1, headers={"x-session-id": f"session-{key}-{turn}"})
+        taken = [worker.taken for worker in found.relay.decode]
+        assert sum(taken) == 18
+        assert all(count % 3 == 0 and count for count in taken)
+        client.writer.close()
+
+    against(scenario, policy="cache-aware")
 
 
 @pytest.mark.parametrize(
@@ -179,7 +205,7 @@ def test_a_worker_that_is_gone_is_a_bad_gateway_and_not_tried_again() -> None:
         with closing(socket.socket()) as free:
             free.bind(("127.0.0.1", 0))
             dead = Worker(f"http://127.0.0.1:{free.getsockname()[1]}")
-        found.relay.decode = [dead]
+        found.relay.decode[:] = [dead]  # type: ignore[index]
         client = await found.client()
         reply = await client.chat(TEXT, 1)
         assert reply.status == 502

@@ -93,8 +93,14 @@ def _plan(kind: str, given: argparse.Namespace, output: str) -> str:
 def _budget(given: argparse.Namespace) -> int:
     """Predict every cell and print those worth their GPU-hours, in the order to run them. Exit 1 when the engine model
     refuses one."""
+    from ridgeline.cli.rests import Rests
+    from ridgeline.cli.sweep_options import recipe_settings
     from ridgeline.plan.expand import cells as expand
+    from ridgeline.spec.settings import load_settings
     from ridgeline.sweep.adaptive import parse_budget, picks
+    from ridgeline.sweep.deploy import Modelling
+    from ridgeline.sweep.overrides import recipes_with
+    from ridgeline.sweep.pinned import pinned
     from ridgeline.sweep.predict import placed_all
     from ridgeline.sweep.settings import SweepSettings
     from ridgeline.sweep.workload import Workload
@@ -106,9 +112,13 @@ def _budget(given: argparse.Namespace) -> int:
         from ridgeline.plan import select
 
         configs = select.only(configs, tuple(given.config_keys))
-    cells = [cell for cell in expand(configs, runners) if not given.conc or cell.concurrency in given.conc]
+    user = load_settings(given.settings)
+    cells = pinned(
+        [cell for cell in expand(configs, runners) if not given.conc or cell.concurrency in given.conc], user
+    )
     settings = SweepSettings(duration_s=given.window, warmup_per_lane=1, requests_per_lane=4)
-    predictions = placed_all(cells, settings, Workload(settings, given.trace or quickstart_trace()))
+    modelling = Modelling(recipe_settings(settings), recipes_with(user), user)
+    predictions = placed_all(cells, settings, Workload(settings, given.trace or quickstart_trace()), modelling)
     chosen = picks(predictions, budget)
     if given.format == "json":
         rows = [
@@ -126,6 +136,10 @@ def _budget(given: argparse.Namespace) -> int:
             )
     spent = sum(pick.gpu_hours for pick in chosen)
     sys.stderr.write(f"{len(chosen)} of {len(cells)} cells, {spent:.1f} GPU-hours, starts included\n")
+    rests = Rests()
+    for prediction in predictions:
+        rests.add(prediction)
+    sys.stderr.write(rests.text)
     refused = [prediction for prediction in predictions if prediction.point is None]
     for prediction in refused:
         sys.stderr.write(f"not predicted: {prediction.cell.name}: {prediction.refusal}\n")
@@ -263,7 +277,11 @@ def _shared(parser: argparse.ArgumentParser) -> None:
     add("--labels", nargs="+", default=[], metavar="LABEL", help="labels of the pull request, for the priority")
     add("--criteria", nargs="*", metavar="NAME", help="attributes that count for the priority (default: all)")
     add("--queue-namespace", metavar="RUN:ATTEMPT", help="with --order priority, add a score and a queue token to rows")
-    add("--settings", metavar="FILE", help="ridgeline.yaml, for prices")
+    add(
+        "--settings",
+        metavar="FILE",
+        help="ridgeline.yaml, for prices; with --budget also for fleets, models and recipes",
+    )
 
 
 def _sweep_filters(parser: argparse.ArgumentParser) -> None:

@@ -13,9 +13,15 @@ from typing import Annotated
 import typer
 
 from ridgeline import __version__
+from ridgeline.cli.rests import Rests
 from ridgeline.cli.search import chosen_cells
+from ridgeline.cli.sweep_options import recipe_settings
 from ridgeline.cli.typed import run_app
 from ridgeline.core.point import Point
+from ridgeline.spec.settings import load_settings
+from ridgeline.sweep.deploy import Modelling
+from ridgeline.sweep.overrides import recipes_with
+from ridgeline.sweep.pinned import pinned
 from ridgeline.sweep.predict import Prediction, predict_all
 from ridgeline.sweep.settings import SweepSettings
 from ridgeline.sweep.workload import Workload
@@ -50,12 +56,14 @@ def simulate(
     seed: Annotated[int, typer.Option(help="same seed, same prediction, bit for bit")] = 42,
     jobs: Annotated[int | None, typer.Option(help="cells at a time; default: one a core")] = None,
     runner_config: Annotated[Path | None, typer.Option(help="runners file, where host memory must be known")] = None,
+    config: Annotated[Path | None, typer.Option("--settings", help="ridgeline.yaml: fleets, models, recipes")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="points as JSON lines on stdout")] = False,
 ) -> int:
-    """Predict every cell. Exit 1 when the engine model refuses one."""
+    """Predict every cell, on the engine that its recipe would start. Exit 1 when the engine model refuses one."""
     from ridgeline.trace.synth import quickstart_trace
 
-    chosen = chosen_cells(configs, runner_config, cells)
+    user = load_settings(config)
+    chosen = pinned(chosen_cells(configs, runner_config, cells), user)
     settings = SweepSettings(
         duration_s=duration,
         warmup_per_lane=warmup,
@@ -67,15 +75,17 @@ def simulate(
     show = _as_json if as_json else _as_line(max(len(cell.name) for cell in chosen))
     workload = Workload(settings, trace or quickstart_trace())
     workload.read(chosen)
-    refused = []
+    modelling = Modelling(recipe_settings(settings), recipes_with(user), user)
+    refused, rests = [], Rests()
     with _store(out, settings) as keep:
-        found = predict_all(chosen, settings, workload, jobs=jobs, replays=out is not None)
+        found = predict_all(chosen, settings, workload, modelling, jobs=jobs, replays=out is not None)
         for index, prediction in enumerate(found, 1):
             show(index, prediction)
             keep(prediction)
+            rests.add(prediction)
             if prediction.point is None:
                 refused.append(f"not predicted: {prediction.cell.name}: {prediction.refusal}\n")
-    sys.stderr.write("".join(refused))
+    sys.stderr.write(rests.text + "".join(refused))
     return 1 if refused else 0
 
 

@@ -146,7 +146,7 @@ def sweep(
     if adaptive:
         from ridgeline.cli.sweep_extras import chooser
 
-        job.sweep.choose = chooser(job.sweep, budget)
+        job.sweep.choose = chooser(job.sweep, budget, deploy.modelling)
     return job.run(out or Path("runs") / configs[0].stem, as_json=as_json, cluster=_cluster(executor, config))
 
 

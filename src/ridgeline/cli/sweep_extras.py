@@ -13,7 +13,7 @@ from ridgeline.core.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from ridgeline.sweep.adaptive import Budget
-    from ridgeline.sweep.deploy import Deploy
+    from ridgeline.sweep.deploy import Deploy, Modelling
     from ridgeline.sweep.evaluation.scored import Evaluation
     from ridgeline.sweep.run import Chooser, Sweep
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LEAST_PREDICTED_S = 300  # a short window of few lanes has too few answers to place a cell by
 
 
-def chooser(sweep: Sweep, budget: str | None) -> Chooser:
+def chooser(sweep: Sweep, budget: str | None, modelling: Modelling) -> Chooser:
     """Predict every cell, then pick the next one from what was measured. Raises InputError for a budget that is not
     understood."""
     from ridgeline.sweep.adaptive import AdaptiveOrder, parse_budget, unlimited
@@ -33,7 +33,7 @@ def chooser(sweep: Sweep, budget: str | None) -> Chooser:
     def choose(planned, stored, fits, said):  # type: ignore[no-untyped-def]  # a Chooser
         cells = list({item.cell.name: item.cell for item in planned if not item.task}.values())
         longer = replace(sweep.settings, duration_s=max(LEAST_PREDICTED_S, sweep.settings.duration_s))
-        predictions = placed_all(cells, longer, Workload(longer, sweep.workload.trace))
+        predictions = placed_all(cells, longer, Workload(longer, sweep.workload.trace), modelling)
         return AdaptiveOrder(
             planned, predictions, limit, lambda at: sweep.expected(planned[at - 1]), stored, fits=fits, said=said
         )

@@ -22,7 +22,8 @@ from ridgeline.sweep.workload import Workload
 
 def estimated(cell: Cell, workload: Workload, modelling: Modelling = SHIPPED) -> Point:
     """The point of a cell with pools. Raises EnvironmentFailed or InputError for what the model does not cover."""
-    found = _steady(cell, modelling(cell), load_of(cell, workload))
+    assumed = modelling(cell)
+    found = _steady(cell, assumed, load_of(cell, workload))
     measures = {
         "interactivity.p50": Measure(1 / found.tpot_s, "tok/s/user"),
         "throughput_per_gpu.total": Measure(found.tput_per_gpu, "tok/s/GPU"),
@@ -31,6 +32,7 @@ def estimated(cell: Cell, workload: Workload, modelling: Modelling = SHIPPED) ->
         id=cell.fingerprint, run_key=cell.fingerprint, cell_fingerprint=cell.fingerprint, name=cell.name,
         line=cell.line, series="steady state", source=Source.PREDICTED, concurrency=cell.concurrency,
         gpus=sum(occupied(cell).values()), facts={}, measures=measures,
+        provenance={"recipe": assumed.recipe, "assumes": list(assumed.notes)},
     )  # fmt: skip
 
 

@@ -43,8 +43,8 @@ class Ask(NamedTuple):
         return len(self.tokens) // 4
 
 
-def parse(body: bytes, *, chat: bool, model: str, max_model_len: int) -> Ask:
-    """A chat or text completion request. Raises Refusal."""
+def parse(body: bytes, *, chat: bool, model: str | None, max_model_len: int) -> Ask:
+    """A chat or text completion request, to any model where `model` is None. Raises Refusal."""
     try:
         data = msgspec.json.decode(body)
     except msgspec.DecodeError as error:
@@ -54,7 +54,7 @@ def parse(body: bytes, *, chat: bool, model: str, max_model_len: int) -> Ask:
     if not isinstance(data, dict):
         raise Refusal("the body must be a JSON object")
     asked = data.get("model")
-    if asked is not None and asked != model:
+    if None not in (asked, model) and asked != model:
         raise Refusal(f"The model `{asked}` does not exist.", 404, "NotFoundError", "model")
     if data.get("n", 1) not in (1, None):
         raise Refusal("only one choice per request is emulated", param="n")

@@ -2,8 +2,9 @@
 
 A request with a decode pool makes two hops, as vLLM's routers have it: a prefill worker computes the prompt and one
 token and says where its KV is; the decode worker gets the request with that and answers, and its bytes go to the
-client as they come. Without a decode pool (`--worker`) there is one hop. A session stays on its workers: the hash of
-its header chooses them; without a header the least busy ones. Nothing is tried twice: a retry would hide an error.
+client as they come. Without a decode pool (`--worker`) there is one hop. Workers are chosen by the same router as in
+virtual time (`--policy`), so that a session, which its header names, meets the same ones there. Nothing is tried twice:
+a retry would hide an error.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import argparse
 import asyncio
 import signal
 import sys
-import zlib
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,8 +20,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ridgeline.core.errors import InputError, Problem
+from ridgeline.engine.options import ROUTERS
+from ridgeline.simulate.router import Router
 from ridgeline.simulate.server.answers import response
-from ridgeline.simulate.server.bodies import Refusal
+from ridgeline.simulate.server.bodies import Refusal, block_hashes, parse
 from ridgeline.simulate.server.connection import Answer, Call, Connection
 from ridgeline.simulate.server.page import CONTENT_TYPE
 
@@ -29,6 +31,7 @@ AFFINITY = (b"x-session-id", b"x-correlation-id")
 FORWARDED = (*AFFINITY, b"x-request-id", b"content-type")
 COMPLETIONS = (b"/v1/chat/completions", b"/v1/completions")
 CHUNK = 1 << 16
+BLOCK = 16  # tokens by which a cache-aware router compares prompts
 
 
 class Worker:
@@ -41,6 +44,15 @@ class Worker:
         self.url, self.host, self.port = url, parts.hostname, parts.port
         self.busy = 0
         self.taken = 0
+
+    @property
+    def load(self) -> int:
+        """Requests under way, for the router."""
+        return self.busy
+
+    @property
+    def unfinished(self) -> int:
+        return self.busy
 
     async def ask(self, call: Call, body: bytes, take: Callable[[bytes], None]) -> None:
         """Send a request and give its answer, head included, to `take` as it comes. Raises OSError."""
@@ -66,10 +78,12 @@ class Worker:
 
 
 class Relay:
-    """The routes. `prefill` empty: `decode` answers whole requests."""
+    """The routes. `prefill` empty: `decode` answers whole requests. `policy`: of `simulate.router`."""
 
-    def __init__(self, prefill: Sequence[Worker], decode: Sequence[Worker]) -> None:
+    def __init__(self, prefill: Sequence[Worker], decode: Sequence[Worker], policy: str = "session") -> None:
         self.prefill, self.decode = prefill, decode
+        self._policy = policy
+        self._routers = {id(pool): Router(policy, pool, "pool ") for pool in (prefill, decode)}
         self.requests = self.errors = self.handed_over = self.offered_bytes = 0
         self.connections: set[Connection] = set()
 
@@ -92,8 +106,9 @@ class Relay:
         key = next((value for name in AFFINITY if (value := call.headers.get(name))), None)
         body = call.body
         try:
+            blocks = self._blocks(call) if self._policy == "cache-aware" else ()
             if self.prefill:
-                offer = await self._computed(call, choose(self.prefill, key))
+                offer = await self._computed(call, self.choose(self.prefill, key, blocks))
                 if isinstance(offer, bytes):  # refused: the client sees why
                     self.errors += 1
                     connection.write(offer)
@@ -101,10 +116,23 @@ class Relay:
                 body = msgspec.json.encode({**msgspec.json.decode(body), "kv_transfer_params": offer})
                 self.handed_over += 1
                 self.offered_bytes += int(offer.get("remote_bytes") or 0)
-            await choose(self.decode, key).ask(call, body, connection.write)
+            await self.choose(self.decode, key, blocks).ask(call, body, connection.write)
         except OSError as error:
             self.errors += 1
             connection.write(_refused(Refusal(f"a worker cannot be reached: {error}", 502, "BadGateway")))
+
+    def choose(self, pool: Sequence[Worker], key: bytes | None, blocks: Sequence[int] = ()) -> Worker:
+        """The worker of a pool for a request of a session, whose prompt is these blocks."""
+        return pool[self._routers[id(pool)].pick(None if key is None else key.decode("latin-1"), blocks)]
+
+    def _blocks(self, call: Call) -> Sequence[int]:
+        """The prompt in blocks, as chained hashes; none of a body that no engine would take."""
+        chat = call.path == COMPLETIONS[0]
+        try:
+            ask = parse(call.body, chat=chat, model=None, max_model_len=1 << 40)
+        except Refusal:
+            return ()
+        return block_hashes(ask.tokens, BLOCK)[: ask.prompt_tokens // BLOCK]
 
     async def _computed(self, call: Call, worker: Worker) -> dict[str, Any] | bytes:
         """Let a prefill worker compute a prompt: what it offers, or its whole answer when it refuses."""
@@ -168,13 +196,6 @@ def _refused(refusal: Refusal) -> bytes:
     return response(refusal.status, refusal.body)
 
 
-def choose(pool: Sequence[Worker], key: bytes | None) -> Worker:
-    """The worker of a session, or the least busy one, the first of equals."""
-    if key is not None:
-        return pool[zlib.crc32(key) % len(pool)]
-    return min(pool, key=lambda worker: worker.busy)
-
-
 async def serve(relay: Relay, host: str, port: int) -> None:
     """Serve until SIGTERM or SIGINT."""
     loop = asyncio.get_running_loop()
@@ -197,13 +218,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="relay", description="Routes requests over pools of emulated engines.")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--policy", choices=ROUTERS, default="session", help="how requests spread over workers")
     for role in ("prefill", "decode", "worker"):
         parser.add_argument(f"--{role}", action="append", default=[], metavar="URL")
     given = parser.parse_args(argv)
     decode = [Worker(url) for url in (*given.decode, *given.worker)]
     if not decode:
         parser.error("name workers: --decode URL with --prefill URL, or --worker URL")
-    uvloop.run(serve(Relay([Worker(url) for url in given.prefill], decode), given.host, given.port))
+    prefill = [Worker(url) for url in given.prefill]
+    uvloop.run(serve(Relay(prefill, decode, given.policy), given.host, given.port))
     return 0
 
 
