@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ridgeline.core.topology import Topology
 
-_SIZE = re.compile(r"(dep|tep|dpa|adp|dcp|pcp|dp|tp|ep|pp)[\s=_:-]*(\d+)", re.IGNORECASE)
+_SIZE = re.compile(r"(?<!m)(dep|tep|dpa|adp|dcp|pcp|dp|tp|ep|pp)[\s=_:-]*(\d+)", re.IGNORECASE)
 _GPUS = re.compile(r"(\d+)\s*(?:x\s*)?gpus?\b", re.IGNORECASE)
 _TIMES = re.compile(r"(?:\d|\))\s*[x×*]\s*(\d+)\b|\b(\d+)\s*[x×*]\s*(?=[a-z(])", re.IGNORECASE)
 _COUNTS = re.compile(r"^\s*(\d+)\s*p\s*[-+/_:]?\s*(\d+)\s*d\b", re.IGNORECASE)
@@ -25,7 +25,7 @@ _POOLS = re.compile(
 )
 _BARE = re.compile(r"^(\d+)(?:\s*[x×*]\s*(\d+))?$")
 _NODE = 8  # GPUs
-_ATTENTION = re.compile(r"(dep|tep|dpa|adp|dp|tp)[\s=_:-]*\d", re.IGNORECASE)
+_ATTENTION = re.compile(r"(?<!m)(dep|tep|dpa|adp|dp|tp)[\s=_:-]*\d", re.IGNORECASE)
 _TIER = re.compile(r"host tier|hicache|offload|dram|cpu tier|kv tier", re.IGNORECASE)
 
 
