@@ -25,7 +25,7 @@ from ridgeline.simulate.points import Measured, Prefill
 def test_one_kind_of_worker(words: str, label: str, count: int) -> None:
     found = layout_of(words)
     assert found is not None and found.prefill is None and not found.offload
-    assert (found.decode.topology.label, found.decode.count) == (label, count)
+    assert (found.decode.topology.label, found.decode.workers) == (label, count)
 
 
 @pytest.mark.parametrize(
@@ -42,15 +42,15 @@ def test_one_kind_of_worker(words: str, label: str, count: int) -> None:
 def test_pools(words: str, prefill: tuple[str, int], decode: tuple[str, int]) -> None:
     found = layout_of(words)
     assert found is not None and found.prefill is not None
-    assert (found.prefill.topology.label, found.prefill.count) == prefill
-    assert (found.decode.topology.label, found.decode.count) == decode
+    assert (found.prefill.topology.label, found.prefill.workers) == prefill
+    assert (found.decode.topology.label, found.decode.workers) == decode
 
 
 def test_counts_of_workers_need_a_layout_of_one() -> None:
     assert layout_of("2P1D") is None
     found = layout_of("2P1D", Topology(4))
     assert found is not None and found.prefill is not None
-    assert (found.prefill.count, found.decode.count, found.decode.topology.tp) == (2, 1, 4)
+    assert (found.prefill.workers, found.decode.workers, found.decode.topology.tp) == (2, 1, 4)
 
 
 @pytest.mark.parametrize("words", ["TP8 host tier", "TP8 + HiCache", "tp8-offload", "TP8, DRAM"])
@@ -86,8 +86,8 @@ def test_labels_of_points_are_read_back(own: Topology, workers: int, prefill: tu
     )  # fmt: skip
     found = layout_of(point.label)
     assert found is not None and not found.assumed
-    assert (found.decode.topology, found.decode.count) == (own, workers)
+    assert (found.decode.topology, found.decode.workers) == (own, workers)
     if prefill is None:
         assert found.prefill is None
     else:
-        assert found.prefill is not None and (found.prefill.topology, found.prefill.count) == prefill
+        assert found.prefill is not None and (found.prefill.topology, found.prefill.workers) == prefill

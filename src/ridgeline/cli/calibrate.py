@@ -75,7 +75,8 @@ def _read(paths: list[Path], given: dict[str, str]) -> list[Measured]:
     from ridgeline.simulate.evaluate import files_of
     from ridgeline.simulate.pointkinds import read_file
 
-    points, problems = list[Measured](), list[Problem]()
+    points: list[Measured] = []
+    problems: list[Problem] = []
     for path in files_of(paths):
         try:
             reading = read_file(path, given)

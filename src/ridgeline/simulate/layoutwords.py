@@ -33,7 +33,7 @@ class Workers(NamedTuple):
     """Equal workers of one layout. `assumed`: what the words do not say and how it was taken."""
 
     topology: Topology
-    count: int = 1
+    workers: int = 1
     assumed: tuple[str, ...] = ()
 
 
@@ -97,7 +97,7 @@ def _workers(words: str) -> Workers | None:
 
 def _of_sizes(sizes: dict[str, int], gpus: int | None, count: int, *, spread: bool) -> Workers:
     assumed: list[str] = []
-    more = {name: sizes[name] for name in ("pp", "dcp", "pcp") if name in sizes}
+    pp, dcp, pcp = (sizes.get(name, 1) for name in ("pp", "dcp", "pcp"))
     tp, ep = sizes.get("tp"), sizes.get("ep", 1)
     ranks = sizes.get("dpa") or sizes.get("adp") or sizes.get("dp")
     if wide := sizes.get("dep"):
@@ -120,7 +120,7 @@ def _of_sizes(sizes: dict[str, int], gpus: int | None, count: int, *, spread: bo
             width = max(size for size in range(1, _NODE + 1) if width % size == 0)
             assumed.append(f"{gpus} GPUs taken as workers of {width}")
         topology = Topology(width)
-    topology = replace(topology, **more)
+    topology = replace(topology, pp=pp, dcp=dcp, pcp=pcp)
     if gpus and gpus != topology.gpus * count:
         if gpus % topology.gpus == 0:
             count = gpus // topology.gpus

@@ -26,11 +26,12 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
 
 class Wrong(Exception):
-    """A value cannot be taken; the problem is in the record's list already."""
+    """A record cannot be read on; the problem is in its list already."""
 
 
 class Record:
-    """One row or object: values by name. What is taken is checked; what is wrong goes to `problems` with its place."""
+    """One row or object: values by name. What is taken is checked; what is wrong goes to `problems` with its place, and
+    something harmless comes back, so that the rest of the record is checked too."""
 
     __slots__ = ("commas", "key", "line", "number", "path", "problems", "raw", "values")
 
@@ -82,15 +83,11 @@ class Record:
             if value in (None, ""):
                 continue
             found = self._number(name, value)
-            if found is None:
-                raise self.wrong(
-                    name, f"must be a number, is {_shown(value)}", "leave it empty where it was not measured"
-                )
-            if not math.isfinite(found) or found <= 0:
-                raise self.wrong(
-                    name, f"must be a number above 0, is {_shown(value)}", "leave it empty where it was not measured"
-                )
-            return found * factor
+            if found is not None and math.isfinite(found) and found > 0:
+                return found * factor
+            what = "a number" if found is None else "a number above 0"
+            self.wrong(name, f"must be {what}, is {_shown(value)}", "leave it empty where it was not measured")
+            return None
         return None
 
     def share(self, *names: str) -> float | None:
@@ -101,7 +98,8 @@ class Record:
                 continue
             found = self._number(name, value)
             if found is None or not 0 <= found <= 1:
-                raise self.wrong(name, f"must be a share between 0 and 1, is {_shown(value)}", "a percentage / 100")
+                self.wrong(name, f"must be a share between 0 and 1, is {_shown(value)}", "a percentage / 100")
+                return None
             return found
         return None
 
@@ -113,12 +111,15 @@ class Record:
                 continue
             found = self._number(name, value)
             if found is None or not math.isfinite(found) or found != int(found):
-                raise self.wrong(name, f"must be a whole number, is {_shown(value)}")
+                self.wrong(name, f"must be a whole number, is {_shown(value)}")
+                return max(1, least)
             if found < least:
-                raise self.wrong(name, f"must be at least {least}, is {_shown(value)}")
+                self.wrong(name, f"must be at least {least}, is {_shown(value)}")
+                return max(1, least)
             return int(found)
         if default is None:
-            raise self.wrong(names[0], "is missing", f"a whole number of at least {least}")
+            self.wrong(names[0], "is missing", f"a whole number of at least {least}")
+            return max(1, least)
         return default
 
     def flag(self, *names: str) -> bool:
@@ -126,7 +127,7 @@ class Record:
         said = self.text(*names).lower()
         if said not in (*_TRUE, *_FALSE):
             given = next(name for name in names if self.has(name))
-            raise self.wrong(given, f"must be true or false, is {_shown(said)}")
+            self.wrong(given, f"must be true or false, is {_shown(said)}")
         return said in _TRUE
 
     def _number(self, name: str, value: Any) -> float | None:

@@ -237,7 +237,7 @@ def _public(record: Record) -> Measured:
     prefill = None
     if disagg:
         decode, pool = _pool(sizes, "decode"), _pool(sizes, "prefill")
-        prefill = Prefill(pool.topology, pool.count)
+        prefill = Prefill(pool.topology, pool.workers)
         assumed = (*pool.assumed, *decode.assumed)
     else:
         decode = layout(sizes, "decode_").decode
@@ -260,7 +260,7 @@ def _public(record: Record) -> Measured:
         osl=None if agentic else record.whole("osl"),
         drafts=drafts,
         accepted=accepted,
-        workers=decode.count,
+        workers=decode.workers,
         prefill=prefill,
         offload=record.text("offload_mode", "kv_offloading").lower() not in _NO_TIER,
         tput=metrics.positive("tput_per_gpu", "total_tput_per_gpu"),
@@ -361,9 +361,9 @@ def _aggregate(record: Record) -> Measured:
 
 
 def _laid_out(found: Layout, tier: bool = False) -> dict[str, Any]:
-    prefill = Prefill(found.prefill.topology, found.prefill.count) if found.prefill else None
+    prefill = Prefill(found.prefill.topology, found.prefill.workers) if found.prefill else None
     return {
-        "topology": found.decode.topology, "workers": found.decode.count, "prefill": prefill,
+        "topology": found.decode.topology, "workers": found.decode.workers, "prefill": prefill,
         "offload": tier or found.offload, "assumed": found.assumed,
     }  # fmt: skip
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from ridgeline.core.errors import Problem
 from ridgeline.core.topology import Topology
 from ridgeline.simulate.layoutwords import Layout, Workers, layout_of
 from ridgeline.simulate.pointfile import Record, Wrong
@@ -58,14 +59,27 @@ def articles(tables: Sequence[Record]) -> Read:
         for index, cells in enumerate(table.values.get("rows", ())):
             values = dict(zip(lower, (_PLAIN.sub("", str(cell).strip()) for cell in cells), strict=False))
             row = Record(values, table.path, table.problems, key=f"{table.key}.rows[{index}]", number=table.number)
-            try:
-                found.append(_row(row, said))
-            except Wrong as error:
-                table.problems.pop()  # words, not data: what cannot be read is left out by name
-                left_out.append(f"{table.path.name} table {table.number - 1} row {index}: {error}")
+            name = f"{table.path.name} table {table.number - 1} row {index}"
+            _take(lambda row=row, said=said: _row(row, said), table.problems, name, found, left_out)  # type: ignore[misc]
     if others:
         left_out.append(f"{table.path.name}: {others} of {len(tables)} tables hold no serving points")
     return found, left_out
+
+
+def _take(
+    read: Callable[[], Measured], problems: list[Problem], name: str, found: list[Measured], left_out: list[str]
+) -> None:
+    """Read one row of a text. These are words, not data: what cannot be understood is left out by name."""
+    before = len(problems)
+    try:
+        point = read()
+    except Wrong:
+        point = None
+    if point is not None and len(problems) == before:
+        found.append(point)
+    else:
+        left_out.append(f"{name}: {'; '.join(str(problem.message) for problem in problems[before:])}")
+        del problems[before:]
 
 
 def _said(context: str, file: str, before: dict[str, str]) -> dict[str, str]:
@@ -107,8 +121,8 @@ def _row(row: Record, said: dict[str, str]) -> Measured:
     found = _row_layout(row, said, assumed)
     conc = row.whole("conc")
     tput, tpot = row.positive("tok/s/gpu"), row.positive("tpot (ms)", "tpot", factor=1e-3)
-    gpus = found.decode.topology.gpus * found.decode.count
-    gpus += found.prefill.topology.gpus * found.prefill.count if found.prefill else 0
+    gpus = found.decode.topology.gpus * found.decode.workers
+    gpus += found.prefill.topology.gpus * found.prefill.workers if found.prefill else 0
     isl, osl = int(said.get("isl", 0)), int(said.get("osl", 0))
     if not isl:
         if tput is None or tpot is None:
@@ -123,8 +137,8 @@ def _row(row: Record, said: dict[str, str]) -> Measured:
     return Measured(
         row=row.number - 1, hardware=gpu_name(said["gpu"]), engine=engine_name(said.get("engine", "vllm")),
         model=said["model"], precision=precision_name(precision), spec="mtp" if drafts else "none",
-        topology=found.decode.topology, workers=found.decode.count,
-        prefill=Prefill(found.prefill.topology, found.prefill.count) if found.prefill else None,
+        topology=found.decode.topology, workers=found.decode.workers,
+        prefill=Prefill(found.prefill.topology, found.prefill.workers) if found.prefill else None,
         conc=conc, isl=isl, osl=osl, drafts=drafts, accepted=accepted, tput=tput, tpot_s=tpot,
         source=row.text("date", "version"), assumed=(*found.assumed, *assumed),
     )  # fmt: skip
@@ -161,11 +175,8 @@ def collection(whole: Record) -> Read:
         shared = {**shared, **item} if item.get("src") == "same" else dict(item)
         for number, values in enumerate(_rows(shared)):
             row = Record(values, whole.path, whole.problems, key=f"points[{index}]", number=index + 1)
-            try:
-                found.append(_point(row))
-            except Wrong as error:
-                whole.problems.pop()
-                left_out.append(f"{whole.path.name} point {shared.get('id', index)} row {number}: {error}")
+            name = f"{whole.path.name} point {shared.get('id', index)} row {number}"
+            _take(lambda row=row: _point(row), whole.problems, name, found, left_out)  # type: ignore[misc]
     return found, left_out
 
 
@@ -201,7 +212,7 @@ def _point(row: Record) -> Measured:
     model = model_name(re.sub(r"[\s-]*(nvfp4|mxfp4|fp4|fp8|int4|bf16)\b", "", model_words, flags=re.IGNORECASE))
     spec = re.search(r"\b(mtp|dspark|eagle3?)[-\s]?\d*", words, re.IGNORECASE)
     drafts, accepted = speculation(spec[0] if spec else "none", model)
-    gpus = found.decode.topology.gpus * found.decode.count
+    gpus = found.decode.topology.gpus * found.decode.workers
     total = row.positive("total_tps")
     if total is None and row.has("input_tps") and row.has("output_tps"):
         total = (row.positive("input_tps") or 0.0) + (row.positive("output_tps") or 0.0)
@@ -213,8 +224,8 @@ def _point(row: Record) -> Measured:
     return Measured(
         row=row.number, hardware=gpu_name(gpu[0] if gpu else ""), engine=engine_name(engine),
         model=model, precision=precision_name(precision[0] if precision else shipped_precision(model)),
-        spec="mtp" if drafts else "none", topology=found.decode.topology, workers=found.decode.count,
-        prefill=Prefill(found.prefill.topology, found.prefill.count) if found.prefill else None,
+        spec="mtp" if drafts else "none", topology=found.decode.topology, workers=found.decode.workers,
+        prefill=Prefill(found.prefill.topology, found.prefill.workers) if found.prefill else None,
         offload=found.offload or bool(row.text("tier")), conc=row.whole("conc"), drafts=drafts, accepted=accepted,
         tput=per_gpu, tpot_s=row.positive("tpot_ms", factor=1e-3) or (1 / seen if seen else None),
         ttft_s=row.positive("ttft_p50_s", "ttft_p50"), ttft_median=True,
