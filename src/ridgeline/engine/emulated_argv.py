@@ -43,6 +43,7 @@ FLAGS = (
     Flag("block_size", int),
     Flag("gpu_memory_utilization", float),
     Flag("kv_cache_dtype", str, choices=("auto", "fp8")),
+    Flag("expert_padding", int, "columns that an expert's shard is rounded up to (default: as vLLM does)"),
     Flag("kv_rows", str, "how DeepSeek-V4's latents are stored (default packed)", tuple(ROWS)),
     Flag("hybrid_kv_cache_manager", None, "windows and states have cache groups of their own (default)"),
     Flag("kv_cache_memory_bytes", int, "cache of one GPU, instead of what memory arithmetic gives"),

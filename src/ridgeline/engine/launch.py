@@ -115,7 +115,9 @@ class Launch:
     @property
     def mtp(self) -> bool:
         """The model's own draft layer is loaded."""
-        return bool(self.speculation and self.speculation.method in ("mtp", "deepseek_mtp", "nextn", "NEXTN", "EAGLE"))
+        return bool(
+            self.speculation and self.speculation.method in ("mtp", "MTP", "deepseek_mtp", "nextn", "NEXTN", "EAGLE")
+        )
 
     def given(self, name: str) -> bool:
         return name in self.flags

@@ -3,9 +3,9 @@
     services --reader of the engine's kind--> Launch --facts, earlier starts--> EngineOptions, and notes how it is known
 
 KV pool: the bytes that `ridgeline check` proves where an alike start was seen; else the memory asked for less weights
-and an estimate of the rest, which is never less than any alike start took. Host tier: the bytes set aside, as M8 counts
-them, over the GPUs that share them. What the launch leaves open has the engine's default; what the model passes over is
-noted by name.
+and an estimate of the rest, not below what starts of the model on this GPU took in other layouts. Host tier: the bytes
+set aside, as M8 counts them, over the GPUs that share them. What the launch leaves open has the engine's default; what
+the model passes over is noted by name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ridgeline.core.deployment import Deployment, Service
 from ridgeline.core.errors import EnvironmentFailed, InputError
 from ridgeline.core.units import GIB
-from ridgeline.engine.builds import Build
+from ridgeline.engine.builds import Build, expert_pad
 from ridgeline.engine.formats import Formats
 from ridgeline.engine.hosting import offload_of, offloaded_bytes
 from ridgeline.engine.kv import longest_that_fits
@@ -37,6 +37,8 @@ ENGINE_ROLES = ("engine", "prefill", "decode")
 KINDS = (("sglang", "sglang"), ("trt", "trt"), ("atom", "atom"), ("vllm", "vllm"))
 # What reads an engine's command line; None: as vLLM's.
 READERS = {"vllm": None, "atom": None, "sglang": sglang_launch, "trt": trt_launch}
+BY_REQUESTS = ("sglang", "trt", "atom")  # engines that count the sizes of graphs in requests, not in tokens
+SHRINKING = ("sglang", "trt")  # engines that start with room for no longest request, and refuse such requests
 LARGE_GPU = 70 * GIB
 GRAIN = 16  # tokens: SGLang's tree has single ones, whose difference no prompt of thousands shows
 SGLANG_SHARE = 0.88  # SGLang computes its fraction from the GPU; what it comes to on GPUs of 80 GB and more, roughly
@@ -110,22 +112,25 @@ def options_of_launch(launch: Launch, around: Around) -> Launched:
     if sized.plan is None:
         raise EnvironmentFailed(f"this model's cache pages cannot be laid out by the rules known here: {sized.refusal}")
     options = _without_pool(launch, around, block, sized.length)
-    room, known = pool_bytes(launch, sized, options, around.free_gib)
-    if launch.auto_len:
+    room, known = pool_bytes(launch, sized, options, around)
+    notes = [f"cache: {known}"]
+    if launch.auto_len or kind in SHRINKING:
         length = longest_that_fits(sized.plan, room, sized.length, options.in_flight_tokens)
-        options = replace(options, max_model_len=max(1, length))
+        if 0 < length < sized.length:
+            notes.append(f"requests of more than {length:,} tokens are refused: the cache holds no longer one")
+            options = replace(options, max_model_len=length)
     options = replace(options, kv_cache_memory_bytes=room)
     options = replace(options, host_kv_tokens=host_tokens(launch, options, around))
     options.graphs  # noqa: B018  # what the engine refuses to capture is said here
-    passed = tuple(f"`--{name}` is not modelled" for name in PASSED_OVER if launch.given(name))
-    return Launched(options, (f"cache: {known}", *passed))
+    notes += [f"`--{name}` is not modelled" for name in PASSED_OVER if launch.given(name)]
+    return Launched(options, tuple(notes))
 
 
 def _without_pool(launch: Launch, around: Around, block: int, length: int) -> EngineOptions:
     """Everything but memory. Sizes that an engine counts in requests become tokens."""
     arch, speculation = around.arch, launch.speculation
     drafts = speculation.drafts if speculation else 0
-    by_requests = launch.build.kind in ("sglang", "trt")
+    by_requests = launch.build.kind in BY_REQUESTS
     each = 1 + drafts if by_requests else 1
     kept = launch.env.get(RETENTION)
     caching = launch.prefix_caching
@@ -156,7 +161,8 @@ def _without_pool(launch: Launch, around: Around, block: int, length: int) -> En
         dense_capture=launch.dense and not by_requests,
         v2_runner=launch.v2_runner,
         num_speculative_tokens=drafts,
-        draft_layer=launch.mtp or launch.build.kind == "trt",
+        draft_layer=launch.mtp,
+        expert_padding=expert_pad(launch.build, around.formats, around.gpu.vendor),
         acceptance_length=speculation.length if speculation else None,
         prefill_schedule_interval=launch.prefill_interval,
         prefill_first=launch.prefill_alone,
@@ -168,7 +174,7 @@ def _without_pool(launch: Launch, around: Around, block: int, length: int) -> En
     return replace(options, formats=around.formats)
 
 
-def pool_bytes(launch: Launch, sized: Sizing, options: EngineOptions, free_gib: float | None) -> tuple[int, str]:
+def pool_bytes(launch: Launch, sized: Sizing, options: EngineOptions, around: Around) -> tuple[int, str]:
     """Bytes of cache on one GPU, and how they are known."""
     assert sized.plan is not None
     if launch.blocks_override is not None:
@@ -176,8 +182,9 @@ def pool_bytes(launch: Launch, sized: Sizing, options: EngineOptions, free_gib: 
     estimate = memory_of(replace(options, kv_tokens=options.max_model_len))
     rest = estimate.activation + estimate.other
     if launch.build.kind == "sglang":
-        free = launch_free(options.gpu, free_gib)
-        whose = "found free" if free_gib is not None else "taken to be free"
+        seen = around.free_gib
+        free = seen * GIB if seen is not None else options.gpu.memory_bytes - NON_TORCH  # all but a context's
+        whose = "found free" if seen is not None else "taken to be free"
         share = options.gpu_memory_utilization
         return round(free * share - sized.loaded), f"{free / GIB:.2f} GiB {whose} x {share:g} - weights"
     if launch.build.kind == "trt":
@@ -188,14 +195,25 @@ def pool_bytes(launch: Launch, sized: Sizing, options: EngineOptions, free_gib: 
     if sized.low is not None:
         where = "; ".join(sorted({item.source for item in sized.overhead.seen}))
         return int(sized.low), f"overhead {sized.overhead.text}, from {where}"
-    took = max(rest, sized.overhead.low * GIB)
+    took = max(rest, sized.overhead.low * GIB, *related(launch, around).values())
     text = f"overhead of {took / GIB:.2f} GiB is estimated, no alike start was seen"
+    near = next((layout for layout, seen in related(launch, around).items() if seen == took), None)
+    text += f" ({near} of this model took as much)" if near else ""
     return int(sized.requested - sized.loaded - took), text
 
 
-def launch_free(gpu: Gpu, free_gib: float | None) -> float:
-    """Bytes free when an engine starts: as seen on the fleet, else all but a context's."""
-    return free_gib * GIB if free_gib is not None else gpu.memory_bytes - NON_TORCH
+def related(launch: Launch, around: Around) -> dict[str, float]:
+    """Bytes that neither weights nor cache took in starts of the model on this GPU, by layout: in other ones, and with
+    no more tokens in a step, since that memory grows with them."""
+    name = around.arch.name.rsplit("/", 1)[-1].lower()
+    return {
+        seen.topology: seen.overhead_gib * GIB
+        for seen in around.observations
+        if seen.overhead_gib is not None
+        and seen.model.rsplit("/", 1)[-1].lower() == name
+        and seen.gpu.lower() == around.gpu.name.lower()
+        and seen.batched_tokens <= (launch.budget or 0)
+    }
 
 
 def host_tokens(launch: Launch, options: EngineOptions, around: Around) -> int:

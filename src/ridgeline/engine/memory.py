@@ -81,7 +81,7 @@ def memory_of(options: EngineOptions) -> Memory:
         options.formats,
         mtp=mtp,
         # Of other engines no padding is known; theirs is taken to be vLLM's.
-        pad=expert_pad(build_of(options.engine, "vllm"), options.formats, options.gpu.vendor),
+        pad=options.expert_padding or expert_pad(build_of(options.engine, "vllm"), options.formats, options.gpu.vendor),
     )
     requested = math.ceil(options.gpu.memory_bytes * options.gpu_memory_utilization)
     activation = activation_bytes(options)

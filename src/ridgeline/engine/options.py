@@ -37,6 +37,7 @@ class EngineOptions:
     block_size: int = 16
     gpu_memory_utilization: float = 0.9
     kv_cache_dtype: str = "auto"  # "auto" (bf16) | "fp8"
+    expert_padding: int | None = None  # columns that an expert's shard is rounded up to; None: as the build does
     kv_rows: str = "packed"  # how the attention backend stores DeepSeek-V4's latents: engine/kvlayers.py
     hybrid_kv_cache_manager: bool = True  # windows and states have groups of their own
     enable_prefix_caching: bool = True

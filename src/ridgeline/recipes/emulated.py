@@ -19,6 +19,7 @@ from ridgeline.core.topology import Topology
 from ridgeline.core.units import GB
 from ridgeline.core.where import Where
 from ridgeline.engine.emulated_argv import words_of
+from ridgeline.engine.formats import formats_run
 from ridgeline.engine.memory import memory_of
 from ridgeline.engine.options import EngineOptions, options_from
 from ridgeline.recipes.placement import place
@@ -115,6 +116,7 @@ def _options(cell: Cell, facts: Facts, topology: Topology, settings: RecipeSetti
         scheduler_reserve_full_isl=not sglang,
         seed=settings.seed,
     )
+    options = replace(options, formats=formats_run(facts.arch, benchmark.precision, facts.gpu))
     if options.num_speculative_tokens and not settings.accuracy:
         options = replace(options, acceptance_length=options.accepted_per_step)
     if arm.kv_offloading != "none":

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ridgeline.core.cell import Cell
 from ridgeline.core.deployment import Deployment, Service
-from ridgeline.engine.formats import formats_of
+from ridgeline.engine.formats import formats_run
 from ridgeline.engine.weights import weights
 from ridgeline.recipes.limits import admitted, context, redundant_experts
 from ridgeline.recipes.origin import Value, asked, here
@@ -20,6 +20,7 @@ from ridgeline.recipes.speculation import Speculation, speculation
 
 TRANSFERS = ("mooncake", "nixl", "mori")
 CHUNK = 8192  # prefill tokens a rank takes in one step
+NARROW, LEAST_CACHE = 0.95, 0.02  # of a GPU: the share where the usual one leaves the cache less than this
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ def _deployment(cell: Cell, facts: Facts, settings: RecipeSettings, choices: Cho
     if cell.arm.topology is None:
         return _pools(cell, facts, settings, choices, drafting)
     options = engine_options(cell, facts, ranks_of(cell.arm.topology), choices, drafting)
+    choices = _roomy(cell, facts, choices)
+    options = replace(options, mem_fraction_static=choices.memory)
     engine = service(
         replace(options, tier=_hicache(cell, facts, choices)),
         env=drafting.sglang_env(cell.benchmark.image) if drafting else {},
@@ -94,6 +97,19 @@ def drafting_of(cell: Cell, facts: Facts, settings: RecipeSettings) -> Speculati
     return speculation(cell, settings, "mtp", here(3))
 
 
+def _held(cell: Cell, facts: Facts) -> float:
+    """Bytes of weights on one GPU of a single-node cell."""
+    assert cell.arm.topology is not None
+    formats = formats_run(facts.arch, cell.benchmark.precision, facts.gpu)
+    return weights(facts.arch, cell.arm.topology, formats, mtp=cell.arm.spec_decoding == "mtp").total
+
+
+def _roomy(cell: Cell, facts: Facts, choices: Choices) -> Choices:
+    """The same, with a larger share where weights would take nearly all of the usual one."""
+    room = choices.memory.of * facts.gpu.memory_bytes - _held(cell, facts)
+    return choices if room > LEAST_CACHE * facts.gpu.memory_bytes else replace(choices, memory=here(NARROW))
+
+
 def _hicache(cell: Cell, facts: Facts, choices: Choices) -> Tier:
     """The device pool is not known before start, so its upper bound is taken: what the static fraction leaves beside
     the weights. A host pool sized for less would not fit the host's budget."""
@@ -106,8 +122,7 @@ def _hicache(cell: Cell, facts: Facts, choices: Choices) -> Tier:
     if arm.cpu_dram_gb <= 0:
         hint = "give --runner-config, which says how much host memory the runner has"
         raise CannotRender(cell, "KV offloading without a host-memory budget", hint=hint)
-    formats = formats_of(facts.arch, cell.benchmark.precision, facts.gpu)
-    held = weights(facts.arch, arm.topology, formats, mtp=arm.spec_decoding == "mtp").total
+    held = _held(cell, facts)
     device = choices.memory.of * facts.gpu.memory_bytes - held
     budget = arm.cpu_dram_gb * 10**9 / cell.gpus
     ratio = int(budget / device * 10) / 10 if device > 0 else 0.0

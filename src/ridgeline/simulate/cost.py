@@ -14,7 +14,7 @@ import copy
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
-from ridgeline.engine.graphs import FULL, NONE, Ladder, ladder
+from ridgeline.engine.graphs import FULL, NONE, Ladder
 from ridgeline.engine.options import EngineOptions
 from ridgeline.simulate.batch import Batch
 from ridgeline.simulate.costparams import CostParameters
@@ -44,14 +44,7 @@ class StepCost:
         self._modes: dict[tuple[int, bool], str] = {}
         self._tokens_s: dict[tuple[int, int], float] = {}
         self._joint_s: dict[tuple[int, int], float] = {}
-        self.ladder: Ladder = ladder(
-            max_num_seqs=options.max_num_seqs,
-            max_num_batched_tokens=options.max_num_batched_tokens,
-            spec_tokens=options.num_speculative_tokens,
-            mode=options.cudagraph_mode,
-            sizes=options.cudagraph_capture_sizes,
-            top=options.max_cudagraph_capture_size or _captured(options),
-        )
+        self.ladder: Ladder = options.graphs
 
     def priced_by(self, parameters: CostParameters) -> StepCost:
         """The same engine with other parameters; what does not depend on them is shared."""
@@ -196,8 +189,3 @@ class StepCost:
 
 def _factors(options: EngineOptions, parameters: CostParameters) -> tuple[float, float]:
     return parameters.factors(options.arch.name, options.precision)
-
-
-def _captured(options: EngineOptions) -> int | None:
-    """The largest captured step: vLLM's own default (None), every batch it may run for engines that are started so."""
-    return None if options.engine == "vllm" else options.max_num_seqs * (1 + options.num_speculative_tokens)

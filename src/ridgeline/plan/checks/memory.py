@@ -163,6 +163,10 @@ def _sglang_pool(subject: Subject, launch: Launch) -> Said:
     if plan is None or len(plan.groups) != 1 or plan.groups[0].layer.kind != FULL:
         why = refusal or "its pools for windows, states and compressed history"
         yield unknown(f"SGLang's layout of this model's cache is not known here: {why}")
+    elif launch.utilization and subject.sizing(launch).loaded >= subject.gpu.memory_bytes * launch.utilization:
+        loaded, share = subject.sizing(launch).loaded, subject.gpu.memory_bytes * launch.utilization
+        sums = f"{gib(loaded)} weights; {subject.gpu.memory_bytes / GIB:g} GiB x {launch.utilization:g} = {gib(share)}"
+        yield fails("weights leave no cache within the share that SGLang may use", sums, "--mem-fraction-static")
     elif free is None or not launch.utilization:
         yield unknown("SGLang sizes its cache by what is free, and nobody recorded that for this fleet")
     else:
