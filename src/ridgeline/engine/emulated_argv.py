@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.topology import Topology
@@ -120,14 +120,17 @@ def options_given(given: argparse.Namespace) -> EngineOptions:
 def options_of_words(words: Sequence[str]) -> EngineOptions:
     """The options that a command line of `ridgeline emulate` gives; words of others are passed over. Raises
     InputError."""
-    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False, allow_abbrev=False)
+    parser = _Reader(add_help=False, allow_abbrev=False)
     add_engine(parser)
     after = words.index("emulate") + 1 if "emulate" in words else 0
-    try:
-        given, _ = parser.parse_known_args(list(words[after:]))
-    except (argparse.ArgumentError, SystemExit) as error:
-        raise InputError(f"the emulated engine's command line is not understood: {error}") from error
-    return options_given(given)
+    return options_given(parser.parse_known_args(list(words[after:]))[0])
+
+
+class _Reader(argparse.ArgumentParser):
+    """A parser that tells what is wrong to its caller."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"the emulated engine's command line is not understood: {message}")
 
 
 def words_of(options: EngineOptions, model: str, gpu: str) -> list[str]:
