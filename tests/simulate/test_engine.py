@@ -135,8 +135,8 @@ def test_routing_policies() -> None:
     assert Router("session", ranks[:1]).pick("anything") == 0
 
 
-def test_layouts_that_are_not_modelled_are_refused_by_name() -> None:
-    with pytest.raises(InputError, match="decode-context parallelism of 4 and prefill-context parallelism of 2"):
+def test_layouts_that_no_engine_starts_with_are_refused_by_name() -> None:
+    with pytest.raises(InputError, match="8 key heads over 4 GPUs are repeated 1 times, less than 4"):
         engine_of(options_from("qwen3-8b", "h200", Topology(4, pcp=2, dcp=4)))
 
 

@@ -24,8 +24,8 @@ def kv_layers(
     """The KV layers of the fullest pipeline stage on one rank.
 
     Tensor parallelism splits heads down to one per rank and never a latent; data-parallel ranks hold whole pools of
-    their own; decode-context parallelism splits the tokens of full history. `rows`: how the attention backend stores
-    DeepSeek-V4's latents (see ROWS). `state_extra`: further recurrent states a request holds.
+    their own; context parallelism, of decoding and of prefills, splits the tokens of full history. `rows`: how the
+    attention backend stores DeepSeek-V4's latents (see ROWS). `state_extra`: further recurrent states a request holds.
     """
     layers: list[KvLayer] = []
     for item in arch.blocks + (arch.mtp if mtp else ()):
@@ -43,12 +43,13 @@ def _layers(item: Block, count: int, topology: Topology, block: int, fp8: bool, 
         row = heads * (attention.qk_dim + attention.v_dim) * element
         window = attention.window or 0
         kind = FULL if not window else CHUNK if attention.chunked else WINDOW
-        own = [KvLayer(count, kind, row, block, window=window, shards=topology.dcp if kind == FULL else 1)]
+        shards = topology.dcp * topology.pcp if kind == FULL else 1
+        own = [KvLayer(count, kind, row, block, window=window, shards=shards)]
         return own + _index(attention, count, block, topology)
     if isinstance(attention, Mla):
         sparse = fp8 and attention.topk is not None
         row = 656 if sparse else (attention.kv_lora + attention.rope) * element  # fp8_ds_mla: 512 fp8 + 16 scale + 128
-        layer = KvLayer(count, FULL, row, block, latent=True, shards=topology.dcp)
+        layer = KvLayer(count, FULL, row, block, latent=True, shards=topology.dcp * topology.pcp)
         return [layer, *_index(attention, count, block, topology)]
     if isinstance(attention, Recurrent):
         elements = attention.state * FP32 + attention.conv_state * 2
@@ -60,7 +61,7 @@ def _index(attention: Attention, count: int, block: int, topology: Topology) -> 
     indexer = getattr(attention, "indexer", None)
     if indexer is None:
         return []
-    ratio, shards = indexer.ratio, topology.dcp
+    ratio, shards = indexer.ratio, topology.dcp * topology.pcp
     return [KvLayer(count, FULL, indexer.key_bytes, block, ratio=ratio, latent=True, shards=shards)]
 
 

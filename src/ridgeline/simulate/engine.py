@@ -15,12 +15,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from ridgeline.core.errors import InputError
 from ridgeline.core.units import nanoseconds
 from ridgeline.engine.memory import Memory, memory_of
 from ridgeline.engine.options import EngineOptions
 from ridgeline.simulate.batch import Batch
-from ridgeline.simulate.cost import StepCost
+from ridgeline.simulate.contextcost import price_of
 from ridgeline.simulate.costparams import CostParameters, parameters_for
 from ridgeline.simulate.handover import Handover
 from ridgeline.simulate.limits import Limits
@@ -350,14 +349,11 @@ def engine_of(
     `kv_bandwidth`: bytes/s of one GPU for KV from another engine (default: its scale-out link); every GPU of a rank
     brings its own share.
 
-    Raises InputError when the model does not fit, or for a layout that is not modelled yet, by name.
+    Raises InputError when the model does not fit, or for a layout that engines do not start with, by name.
     """
     topology = options.topology
-    sizes = (("decode-context", topology.dcp), ("prefill-context", topology.pcp))
-    if missing := [f"{name} parallelism of {size}" for name, size in sizes if size > 1]:
-        raise InputError(f"the engine model does not cover {' and '.join(missing)} yet")
     memory = memory or memory_of(options)
-    price = StepCost(options, parameters or parameters_for(options.gpu.name, options.engine))
+    price = price_of(options, parameters or parameters_for(options.gpu.name, options.engine))
     limits = limits_of(options, memory)
     block_bytes = memory.plan.needed(limits.block_size, 0)
     return Engine(

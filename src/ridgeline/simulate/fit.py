@@ -26,6 +26,7 @@ from ridgeline.engine.formats import Formats
 from ridgeline.engine.memory import memory_of
 from ridgeline.engine.options import EngineOptions, options_from
 from ridgeline.engine.weights import weights
+from ridgeline.simulate.contextcost import price_of
 from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.costparams import CostParameters, parameters_for
 from ridgeline.simulate.points import MODELS, Measured, served_by
@@ -112,8 +113,8 @@ def _engine(
         room: float | None = memory.pool.blocks * memory.pool.block_size
     except InputError:
         room = None  # it did start, so it was given other limits than the defaults
-    other = StepCost(engine_options(point, prefill), base) if prefill else None
-    return Engine(StepCost(options, base), room, other)
+    other = price_of(engine_options(point, prefill), base) if prefill else None
+    return Engine(price_of(options, base), room, other)
 
 
 def _filled(options: EngineOptions, own: float) -> EngineOptions:
