@@ -217,8 +217,6 @@ def test_a_command_line_that_cannot_be_read_is_refused() -> None:
 @pytest.mark.parametrize(
     ("arm", "name"),
     [
-        (Arm(Topology(2, dcp=2)), "decode-context parallelism of 2"),
-        (Arm(Topology(1, pcp=2)), "prefill-context parallelism of 2"),
         (Arm(Topology(2, ep=8, dp_attn=True)), "4 data-parallel ranks of 2 GPUs each"),
     ],
 )

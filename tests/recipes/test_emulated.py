@@ -61,6 +61,12 @@ def test_stages_of_a_pipeline_are_passed_on() -> None:
     assert "--pp" not in [item.text for item in deployment_of(CELL, FACTS, RecipeSettings()).service("engine").argv]
 
 
+def test_shared_contexts_are_passed_on() -> None:
+    deployment = deployment_of(replace(CELL, arm=Arm(Topology(4, dcp=2, pcp=2))), FACTS, RecipeSettings())
+    words = [item.text for item in deployment.service("engine").argv]
+    assert [words[words.index(flag) + 1] for flag in ("--tp", "--dcp", "--pcp")] == ["4", "2", "2"]
+
+
 def test_concurrencies_of_an_arm_share_a_deployment() -> None:
     other = replace(CELL, concurrency=64)
     assert deployment_of(CELL, FACTS, RecipeSettings()).digest == deployment_of(other, FACTS, RecipeSettings()).digest
@@ -75,8 +81,6 @@ def test_concurrencies_of_an_arm_share_a_deployment() -> None:
             Arm(Topology(2), kv_offloading="dram", kv_offload_backend=Component("lmcache")),
             "KV offloading without a host-memory budget",
         ),
-        (Arm(Topology(2, dcp=2)), "decode-context parallelism of 2"),
-        (Arm(pools=(Pool("decode", 1, Topology(2, pcp=2)),)), "prefill-context parallelism of 2"),
         (Arm(pools=(Pool("decode", 1, Topology(2, ep=8, dp_attn=True)),)), "4 data-parallel ranks of 2 GPUs each"),
     ],
 )

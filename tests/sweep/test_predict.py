@@ -83,15 +83,14 @@ def test_stages_of_a_pipeline_are_walked(cell: Cell, workload: Workload) -> None
     assert found.point.gpus == 2
 
 
-@pytest.mark.parametrize(
-    ("topology", "name"),
-    [(Topology(2, dcp=2), "decode-context parallelism of 2"), (Topology(1, pcp=2), "prefill-context parallelism of 2")],
-)
-def test_what_is_not_covered_is_refused_by_name(cell: Cell, workload: Workload, topology: Topology, name: str) -> None:
-    for arm in (Arm(topology), pools(1, 1, topology)):
+def test_shared_contexts_are_predicted_or_refused_as_engines_do(cell: Cell, workload: Workload) -> None:
+    for arm in (Arm(Topology(1, pcp=2)), pools(1, 1, Topology(1, pcp=2))):
+        found = predicted(cell, workload, arm)
+        assert found.point is not None and found.point.gpus in (2, 4)
+    for arm in (Arm(Topology(2, dcp=2)), pools(1, 1, Topology(2, dcp=2))):  # key heads enough for both GPUs
         found = predicted(cell, workload, arm)
         assert found.point is None
-        assert name in found.refusal
+        assert "are repeated 1 times, less than 2" in found.refusal
 
 
 def test_every_prediction_has_a_band(cell: Cell, workload: Workload) -> None:

@@ -22,7 +22,7 @@ from ridgeline.engine.launch import Launch
 from ridgeline.engine.launched import ENGINE_ROLES, READERS, Around, Launched, kind_of, launches_of, options_of_launch
 from ridgeline.engine.options import EngineOptions
 from ridgeline.engine.routing import spread
-from ridgeline.recipes.emulated import Assumed, Modelled, build_name, defaults, emulated, refuse_uncovered
+from ridgeline.recipes.emulated import Assumed, Modelled, build_name, defaults, emulated
 from ridgeline.recipes.refusal import CannotRender
 from ridgeline.recipes.registry import RECIPES, Recipe, choose, deployment_of
 from ridgeline.recipes.settings import Facts, RecipeSettings
@@ -85,7 +85,6 @@ def _launched(
     policy, engines, notes = "session", list[Modelled](), dict[str, None]()
     made: dict[tuple[str, ...], Launched] = {}  # equal workers are equal engines
     for launch in _leading(launches):
-        refuse_uncovered(cell, launch.topology)
         way = spread(router, launch)
         policy = way.engines
         key = (way.ranks, *(item.text.replace(launch.service.name, "") for item in launch.service.argv))

@@ -94,16 +94,8 @@ def uncovered(cell: Cell, what: str) -> EnvironmentFailed:
     )
 
 
-def refuse_uncovered(cell: Cell, topology: Topology) -> None:
-    """Raises EnvironmentFailed for a layout that is not modelled yet, by name."""
-    for name, size in (("decode-context", topology.dcp), ("prefill-context", topology.pcp)):
-        if size > 1:
-            raise uncovered(cell, f"{name} parallelism of {size}")
-
-
 def _options(cell: Cell, facts: Facts, topology: Topology, settings: RecipeSettings) -> EngineOptions:
     arm, benchmark = cell.arm, cell.benchmark
-    refuse_uncovered(cell, topology)
     sglang = "sglang" in benchmark.framework
     options = options_from(
         facts.arch,
