@@ -10,10 +10,19 @@ import pytest
 from ridgeline.core.errors import InputError
 from ridgeline.core.record import Outcome, Phases, Record, Replay
 from ridgeline.core.topology import Topology
-from ridgeline.simulate.agentic import agent_sessions, agentic_options, agentic_pacing, old_pacing, predicted, seen
+from ridgeline.simulate.agentic import (
+    agent_sessions,
+    agentic_engines,
+    agentic_options,
+    agentic_pacing,
+    old_pacing,
+    predicted,
+    seen,
+)
 from ridgeline.simulate.costparams import parameters_for
 from ridgeline.simulate.evaluate import MEASURES, Row, table
-from ridgeline.simulate.points import Measured, read_points
+from ridgeline.simulate.points import Measured, Prefill, read_points
+from ridgeline.simulate.virtual import Pools
 from ridgeline.trace.agentx import agentx_sessions
 
 GLM = Measured(
@@ -40,7 +49,7 @@ def test_a_layout_that_cannot_hold_the_weights_ran_on_stages() -> None:
     assert agentic_options(replace(kimi, hardware="b300")).topology.pp == 1
     with pytest.raises(InputError, match="weights"):
         agentic_options(replace(kimi, hardware="h100", topology=Topology(1)))
-    with pytest.raises(InputError, match="words only"):
+    with pytest.raises(InputError, match="layout is not said"):
         agentic_options(replace(kimi, topology=None))
 
 
@@ -60,6 +69,22 @@ def test_a_host_tier_is_shared_by_the_gpus_of_a_node() -> None:
     eight = agentic_options(replace(GLM, offload=True)).host_kv_tokens
     four = agentic_options(replace(GLM, offload=True, topology=Topology(4))).host_kv_tokens
     assert eight == pytest.approx(2 * four, rel=0.01)  # a latent cache is whole on every GPU
+
+
+def test_pools_are_engines_of_their_own_layouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = replace(
+        GLM, engine="dynamo-sglang", hardware="gb300", topology=Topology(4), workers=2, drafts=3, conc=4,
+        prefill=Prefill(Topology(4), 3),
+    )  # fmt: skip
+    options, pools, gpus = agentic_engines(point, parameters_for("gb300", "dynamo-sglang"))
+    assert isinstance(pools, Pools) and gpus == 20 and options.topology == Topology(4)
+    assert (len(pools.prefill), len(pools.decode)) == (3, 2)
+    assert [engine.limits.query for engine in (pools.prefill[0], pools.decode[0])] == [1, 4]
+    _, several, gpus = agentic_engines(replace(point, prefill=None), parameters_for("gb300", "sglang"))
+    assert isinstance(several, Pools) and not several.prefill and gpus == 8
+    monkeypatch.setattr("ridgeline.simulate.agentic.agent_sessions", lambda whole, old=False: agentx_sessions(6))
+    found = predicted(point, parameters_for("gb300", "dynamo-sglang"), 60)
+    assert found is not None and found.hit > 0.5 and found.tput_per_gpu > 0
 
 
 def test_points_before_the_present_pacing_are_paced_as_they_were() -> None:

@@ -13,14 +13,15 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from ridgeline.core.errors import InputError
+from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.record import Outcome, Record, Replay
 from ridgeline.core.units import nanoseconds
 from ridgeline.engine.memory import memory_of
 from ridgeline.engine.options import EngineOptions, options_from
 from ridgeline.simulate.costparams import CostParameters
+from ridgeline.simulate.engine import Engine, engine_of
 from ridgeline.simulate.points import MODELS, Measured, served_by
-from ridgeline.simulate.virtual import simulate
+from ridgeline.simulate.virtual import Pools, simulate
 from ridgeline.spec.facts.library import find_gpu
 from ridgeline.spec.facts.model import Recurrent
 from ridgeline.trace.agentx import CUT, agentx_sessions
@@ -30,7 +31,7 @@ from ridgeline.trace.session import Session
 
 WINDOW_S = 3600
 # Models that the public harness loads with the whole set of sessions; the others get those cut to 256k.
-WHOLE_SET = ("dsv4", "glm5.2", "minimaxm3", "kimik3")
+WHOLE_SET = ("dsv4", "dsv4flash", "dsv41flash", "glm5.2", "minimaxm3", "kimik3")
 # The harness got its present pacing between 18 and 29 July 2026. Before, gaps between starts were cut to 10 s when a
 # trace was loaded, and there was no stage of ten requests a lane before the window.
 PACED_SINCE, START_GAP_CAP_S = "2026-07-24", 10.0
@@ -93,10 +94,12 @@ def agentic_options(point: Measured) -> EngineOptions:
 
     A layout whose GPUs cannot hold the weights was run on several stages: the fewest that can. vLLM caches no prefixes
     of models with recurrent states unless it is told to, which scripts with drafts or a host tier do. Raises
-    InputError: unknown model, a layout in words only, a model that fits no number of stages.
+    InputError: unknown model, no layout, a model that fits no number of stages.
     """
     if point.topology is None:
-        raise InputError("a layout given in words only is not modelled")
+        raise InputError(
+            [Problem("its layout is not said", key="tp", hint="e.g. `--given tp=8`, `--given layout=DEP8`")]
+        )
     topology, gpu = point.topology, find_gpu(point.hardware)
     if topology.dp_attn and topology.ep == 1:
         topology = replace(topology, ep=topology.tp)
@@ -108,7 +111,7 @@ def agentic_options(point: Measured) -> EngineOptions:
             gpu,
             replace(topology, pp=topology.pp * stages),
             point.precision,
-            engine=point.engine,
+            engine=served_by(point.engine),
             kv_cache_dtype="fp8",
             num_speculative_tokens=point.drafts,
             acceptance_length=point.accepted,
@@ -159,16 +162,35 @@ def agent_sessions(whole: bool, old: bool = False) -> tuple[Session, ...]:
 
 def predicted(point: Measured, parameters: CostParameters, window_s: int = WINDOW_S) -> Seen | None:
     """What the model says of an agentic point; None when no request ends. Raises InputError for what is not covered."""
-    options = agentic_options(point)
+    options, engine, gpus = agentic_engines(point, parameters.for_text())
     sessions = agent_sessions(point.model in WHOLE_SET, old_pacing(point))
     replay = simulate(
         AgentPacer(sessions, agentic_pacing(point, window_s)),
         make_prompts(sessions, "bytes", model="m", seed=42),
         options,
-        parameters=parameters.for_text(),
+        engine=engine,
         sample_s=60.0,
     )
-    return seen(replay, options.topology.gpus)
+    return seen(replay, gpus)
+
+
+def agentic_engines(point: Measured, parameters: CostParameters) -> tuple[EngineOptions, Engine | Pools, int]:
+    """The options of an engine that answers, all engines of a point, and their GPUs: one engine a worker, with a
+    prefill pool in front where the point has one, each pool started as an engine of its own layout would be. Raises
+    InputError."""
+    options = agentic_options(point)
+    gpus = options.topology.gpus * point.workers
+    if point.prefill is None and point.workers == 1:
+        return options, engine_of(options, parameters, lazy=True), gpus
+    decode = tuple(engine_of(options, parameters, lazy=True) for _ in range(point.workers))
+    prefill: tuple[Engine, ...] = ()
+    if point.prefill is not None:
+        # A prefill worker makes no drafts; it caches prompts as any engine does.
+        alone = replace(point, topology=point.prefill.topology, prefill=None, workers=1)
+        own = replace(agentic_options(alone), num_speculative_tokens=0, acceptance_length=None)
+        prefill = tuple(engine_of(own, parameters, lazy=True) for _ in range(point.prefill.workers))
+        gpus += own.topology.gpus * point.prefill.workers
+    return options, Pools(prefill, decode), gpus
 
 
 def seen(replay: Replay, gpus: int) -> Seen | None:
