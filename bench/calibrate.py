@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ridgeline.simulate import validate as v
 from ridgeline.simulate.fit import covered
-from ridgeline.simulate.fitfile import SHIPPED, text_of
+from ridgeline.simulate.fitfile import PUBLIC, SHIPPED, text_of
 from ridgeline.simulate.points import Measured, read_points
 from ridgeline.simulate.steady import Steady
 
@@ -144,7 +144,7 @@ def main() -> int:
     if "--ship" in sys.argv:
         for group, found in fits.items():
             (SHIPPED / f"{group[0]}-{group[1]}.json").write_text(
-                text_of(found, spreads[group], path.name), encoding="utf-8"
+                text_of(found, spreads[group], path.name, PUBLIC), encoding="utf-8"
             )
         head = PAGE.read_text(encoding="utf-8").split("<!-- tables -->")[0] if PAGE.exists() else ""
         PAGE.write_text(head + "<!-- tables -->\n\n" + table, encoding="utf-8")

@@ -149,3 +149,42 @@ def test_fits_that_points_do_not_support(points: Path, tmp_path: Path, capsys: p
     assert main(["calibrate", str(points), str(other)]) == 2
     said = capsys.readouterr().err
     assert "must be at least 1" in said and "no columns that are understood" in said
+
+
+def test_parameter_files_of_other_versions(points: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = tmp_path / "set.json"
+    command = ["calibrate", "--evaluate", str(points), "--parameters", str(given)]
+    for text, words in (
+        (
+            '{"format": "ridgeline-cost/2", "values": {}}',
+            ["must be ridgeline-cost/1, is 'ridgeline-cost/2'", "fit it again"],
+        ),
+        ("{", ["not JSON"]),
+        (
+            '{"format": "ridgeline-cost/1", "values": {"gemm_topp": {"value": 1}, "link": {"value": -1},'
+            ' "kv_read": {"value": NaN}, "traffic": 3}, "models": {"a fp8": {"time": 1}}, "spread": "wide"}',
+            ["did you mean `gemm_top`?", "values.link", "values.kv_read", "values.traffic", "models.a fp8", "spread"],
+        ),
+    ):
+        given.write_text(text)
+        assert main(command) == 2
+        said = capsys.readouterr()
+        assert all(word in said.err for word in words) and not said.out
+    given.write_text(
+        '{"format": "ridgeline-cost/1", "spread": 0.3, "values": {"device": {"value": 2.0, "source": "mine"}}}'
+    )
+    assert main(command) == 0
+
+
+def test_a_fit_is_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    points, out = tmp_path / "points.csv", tmp_path / "set.json"
+    loads = ((conc, tp) for conc in (1, 4, 16, 64) for tp in (2, 4))
+    rows = (
+        ROW.replace(",4,1,false", f",{tp},1,false").format(conc=conc, tput=60 * conc**0.8 * 4 / tp, tpot=6 * conc**0.2)
+        for conc, tp in loads
+    )
+    points.write_text(HEAD + "".join(rows))
+    assert main(["calibrate", str(points), "-o", str(out)]) == 0
+    assert "fitted to 8 points of points.csv; prior" in out.read_text()  # nobody else's measurements
+    assert main(["calibrate", "--evaluate", str(points), "--parameters", str(out)]) == 0
+    assert "b200/trt: 8 points" in capsys.readouterr().out

@@ -86,6 +86,17 @@ def test_knees_of_six_loads() -> None:
     assert line(error_table(both[:5] + both[6:11]), TPUT).knee is None
 
 
+def test_a_straight_line_has_no_knee_to_miss() -> None:
+    loads = (1, 2, 4, 8, 16, 32)
+    points = {c: replace(POINT, row=c, conc=c, tput=10.0, tpot_s=0.1) for c in loads}
+    flat = [
+        *rows(dict.fromkeys(loads, 10.0), dict.fromkeys(loads, 9.0)),
+        *rows(dict.fromkeys(loads, 0.1), dict.fromkeys(loads, 0.1), TPOT),
+    ]
+    flat = [row._replace(point=points[row.point.conc]) for row in flat]
+    assert line(error_table(flat), TPUT).knee == (1, 1, 1)
+
+
 def test_doubtful_rows_are_shown_with_and_without() -> None:
     many = rows({4: 10, 8: 20}, {4: 10, 8: 20})
     odd = Row("f", replace(POINT, row=9, conc=512, tput=10, tpot_s=1e-3), TPUT, 10, 100, None, None)

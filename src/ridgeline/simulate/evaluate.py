@@ -20,6 +20,7 @@ from ridgeline.simulate.bands import band, spread_of
 from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.costparams import CostParameters, parameters_for
 from ridgeline.simulate.fit import covered, predict
+from ridgeline.simulate.fitfile import check
 from ridgeline.simulate.pointkinds import Reading, read_file
 from ridgeline.simulate.points import Measured, served_by
 from ridgeline.simulate.steps import gpu_of, step_values
@@ -86,7 +87,9 @@ def evaluated(
     given: Mapping[str, str] | None = None,
 ) -> Evaluated:
     """Every point of every file. What is wrong in one row does not keep the others from being predicted. `given`: what
-    rows do not say. Raises InputError when no file could be read at all."""
+    rows do not say. Raises InputError when no file could be read at all, or for a parameter file that is wrong."""
+    if parameters is not None:
+        check(parameters)
     found = Evaluated([], [], [], [])
     readings = []
     for path in files_of(paths):

@@ -299,7 +299,9 @@ def knees(pairs: Sequence[tuple[Measured, Steady]], least: int = 6) -> list[tupl
             real = [(1 / (point.tpot_s or 1), point.tput or 1) for point, _ in own]
             said = [(1 / seen.tpot_s, seen.tput_per_gpu) for _, seen in own]
             gaps, at = _above_chord(real), knee(said)
-            found.append((abs(knee(real) - at), gaps[at] / max(gaps)))
+            found.append(
+                (abs(knee(real) - at), gaps[at] / max(gaps) if max(gaps) else 1.0)
+            )  # a straight line has no knee
     return found
 
 
