@@ -1,8 +1,15 @@
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ridgeline.core.deployment import Item, Service
+from ridgeline.engine.builds import build_of
+from ridgeline.engine.formats import Formats
 from ridgeline.engine.overhead import Key, extra_weights, overhead, same_build
-from ridgeline.spec.facts.observations import Observation
+from ridgeline.engine.sizing import size
+from ridgeline.engine.vllm_flags import vllm_launch
+from ridgeline.spec.facts.library import find_gpu, find_model
+from ridgeline.spec.facts.observations import Observation, load_observations
 
 KEY = Key("vllm/vllm-openai:v0.24.0", "org/M", "H200", "TP1", 8192)
 
@@ -62,3 +69,15 @@ def test_weights_beyond_the_formula() -> None:
 def test_low_is_never_above_high(seen: list[tuple[float, int]]) -> None:
     found = overhead([start(gib, budget) for gib, budget in seen], KEY)
     assert found.high is None or found.low <= found.high
+
+
+def test_weights_of_another_precision_are_not_taken_for_padding() -> None:
+    """A start with bf16 weights says what overhead is, and nothing about the weights of an fp8 one."""
+    arch, gpu = find_model("qwen3-32b"), find_gpu("h200")
+    words = ("vllm", "serve", "Qwen/Qwen3-32B", "--max-num-batched-tokens", "8192")
+    launch = vllm_launch(Service("engine", tuple(map(Item, words))), build_of("vllm-0.24.0"))
+    seen = load_observations()
+    wide, narrow = (size(launch, arch, gpu, Formats(f, f), seen, "vllm-0.24.0") for f in ("bf16", "fp8"))
+    assert narrow.extra == 0
+    assert narrow.overhead == wide.overhead
+    assert narrow.low - wide.low == pytest.approx(wide.weights.total - narrow.weights.total, rel=0.02)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ridgeline.core.topology import Topology
 from ridgeline.core.units import GIB
 from ridgeline.engine.builds import expert_pad
-from ridgeline.engine.formats import Formats
+from ridgeline.engine.formats import Formats, formats_run
 from ridgeline.engine.kv import KvPlan
 from ridgeline.engine.launch import Launch
 from ridgeline.engine.overhead import Key, Overhead, alike, extra_weights, overhead
@@ -86,15 +86,16 @@ def extra_known(observations: Sequence[Observation], launch: Launch, arch: Model
 def size(
     launch: Launch, arch: ModelArch, gpu: Gpu, formats: Formats, observations: Sequence[Observation], image: str
 ) -> Sizing:
-    """The memory of one rank of a vLLM launch."""
+    """The memory of one rank of a vLLM launch. Starts with weights of another precision tell of overhead alone."""
+    same = [o for o in observations if not o.precision or formats_run(arch, o.precision, gpu) == formats]
     pad = expert_pad(launch.build, formats, gpu.vendor)
     parts = launch_weights(arch, launch, formats, pad)
     doubt = 0.0
-    if launch.build.assumed and not extra_known(observations, launch, arch, gpu, image):
+    if launch.build.assumed and not extra_known(same, launch, arch, gpu, image):
         doubt = parts.routed - launch_weights(arch, launch, formats, min(pad, 128)).routed
     buffers = sum(constructor_buffers(arch, gpu.vendor, launch.budget or 0, mtp=launch.mtp).values())
     key = key_of(launch, arch, gpu, image)
-    extra = extra_weights(observations, key, (parts.total + buffers) / GIB) * GIB
+    extra = extra_weights(same, key, (parts.total + buffers) / GIB) * GIB
     seen = overhead(observations, key)
     requested = math.ceil(gpu.memory_bytes * launch.utilization)
     length = min(launch.max_model_len or arch.max_len, arch.max_len if launch.max_model_len is None else 1 << 40)

@@ -23,7 +23,8 @@ _SHIPPED = Path(__file__).parent / "observations"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """One start of one engine, as its log told. GiB and tokens on one rank. `image`: an image reference or a build
-    (`vllm-0.24.0`); `topology`: its label; `backends`: what the log named, or "" when it did not say."""
+    (`vllm-0.24.0`); `topology`: its label; `backends`: what the log named, or "" when it did not say; `precision`: of
+    the weights, as configs name it, or "" when not known."""
 
     image: str
     model: str
@@ -31,6 +32,7 @@ class Observation:
     topology: str
     batched_tokens: int
     backends: str = ""
+    precision: str = ""
     runner: str = ""  # "v1" | "v2" | "" when not known
     drafts: int = 0
     utilization: float | None = None
@@ -56,7 +58,7 @@ class Observation:
 
 
 _REQUIRED = ("image", "model", "gpu", "topology", "batched_tokens")
-_TEXTS = {"image", "model", "gpu", "topology", "backends", "runner", "date", "source"}
+_TEXTS = {"image", "model", "gpu", "topology", "backends", "precision", "runner", "date", "source"}
 
 
 def load_observations(paths: Iterable[Path | str] = (), *, shipped: bool = True) -> tuple[Observation, ...]:
