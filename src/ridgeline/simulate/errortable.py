@@ -35,6 +35,7 @@ TPUT, TPOT = MEASURES[:2]
 HIT = "cache hit"
 _LEAST_ORDER, _LEAST_KNEE, _LEAST_LINE = 3, 6, 3
 _REPEAT_DAYS = 3
+_STEEPEST = 2.0  # power of the load that a measure follows at most
 ALL, SURE = "all", "all but doubtful rows"
 
 
@@ -131,12 +132,13 @@ def _interpolated(rows: Sequence[Row]) -> float | None:
 
 
 def _without(curve: Sequence[tuple[int, float]], index: int) -> float:
-    """What the points around one say of it: straight in log-log, beyond the ends through the last two."""
+    """What the points around one say of it: straight in log-log, beyond the ends through the last two, but no steeper
+    than a square: loads that are nearly the same say nothing about far ones."""
     last = len(curve) - 1
     before, after = (1, 2) if index == 0 else (last - 2, last - 1) if index == last else (index - 1, index + 1)
     (a, low), (b, high) = curve[before], curve[after]
-    share = math.log(curve[index][0] / a) / math.log(b / a)
-    return math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
+    slope = math.log(high / low) / math.log(b / a)
+    return math.exp(math.log(low) + max(-_STEEPEST, min(_STEEPEST, slope)) * math.log(curve[index][0] / a))
 
 
 def _rooflines(rows: Sequence[Row]) -> dict[int, Steady]:
