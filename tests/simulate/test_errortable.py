@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ridgeline.core.topology import Topology
 from ridgeline.simulate import validate
-from ridgeline.simulate.bands import AGENTIC, ASSUMED, FIRST, POOLS, UNFITTED, band, spread_of
+from ridgeline.simulate.bands import AGENTIC, ASSUMED, FIRST, FIRST_POOLS, POOLS, UNFITTED, UNSEEN, band, spread_of
 from ridgeline.simulate.errortable import LEGEND, Errors, error_table, order, shown
 from ridgeline.simulate.evaluate import MEASURES, Row
 from ridgeline.simulate.points import Measured, Prefill
@@ -137,7 +137,9 @@ def test_bands_widen_with_what_is_not_known() -> None:
     assert spread_of(POINT, TPUT, None) == UNFITTED
     assert spread_of(POINT, FIRST_TOKEN, 0.1) == FIRST
     assert spread_of(AGENT, HIT, 0.1) == AGENTIC[HIT]
-    assert spread_of(replace(POINT, prefill=Prefill(Topology(4), 1)), TPUT, 0.1) == POOLS
+    pools = replace(POINT, prefill=Prefill(Topology(4), 1))
+    assert spread_of(pools, TPUT, 0.1) == POOLS and spread_of(pools, FIRST_TOKEN, 0.1) == FIRST_POOLS
+    assert spread_of(POINT, TPUT, 0.1, seen=False) == UNSEEN and spread_of(POINT, TPUT, 0.4, seen=False) > 0.4
     assert spread_of(replace(POINT, assumed=("a", "b")), TPUT, 0.1) == pytest.approx(0.1 * ASSUMED**2)
     low, high = band(100.0, TPUT, 0.1)
     assert low * high == pytest.approx(100.0**2) and low < 100 < high

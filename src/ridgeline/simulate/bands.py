@@ -12,9 +12,11 @@ import math
 from ridgeline.simulate.points import Measured
 
 BAND = 1.2816  # standard deviations on each side of an 80 % band
-UNFITTED = 0.30  # tokens/s/GPU and time per token of GPUs and engines without a set of their own or a relative's
-POOLS = 0.45  # the same of prefill and decode on workers of their own, which no set was fitted on
-FIRST = 0.75  # first tokens under a closed loop of fixed lengths
+UNFITTED = 0.35  # tokens/s/GPU and time per token of GPUs and engines without a set of their own or a relative's
+UNSEEN = 0.30  # at least that for a model that no fit of the set has seen, and
+STRANGER = 1.5  # times the set's own spread: errors of models left out over those of layouts left out
+POOLS = 0.35  # prefill and decode on workers of their own, on GPUs that no set was fitted on with pools
+FIRST, FIRST_POOLS = 1.0, 2.0  # first tokens under a closed loop of fixed lengths; behind a prefill pool
 ASSUMED = 1.3  # wider for everything that a row does not say
 AGENTIC = {
     "tokens/s/GPU": 0.35,
@@ -26,17 +28,19 @@ AGENTIC = {
 EXACT = {"step time": 0.06, "weights": 0.01, "KV tokens": 0.02}  # on the machine whose parameters were measured
 
 
-def spread_of(point: Measured, measure: str, fitted: float | None) -> float:
+def spread_of(point: Measured, measure: str, fitted: float | None, *, seen: bool = True) -> float:
     """Standard deviation that is expected of a point's prediction. `fitted`: what the parameter set says of layouts it
-    had not seen; None: it was not held against any points."""
+    had not seen; None: it was not held against any points. `seen`: the set was fitted on the point's model, too."""
     if measure in EXACT:
         return EXACT[measure]
     if point.kind == "agentic":
         found = AGENTIC[measure]
     elif measure == "first token":
-        found = FIRST
+        found = FIRST if point.prefill is None else FIRST_POOLS
+    elif fitted is None:
+        found = UNFITTED
     else:
-        found = UNFITTED if fitted is None else fitted
+        found = fitted if seen else max(UNSEEN, STRANGER * fitted)
     if point.prefill is not None:
         found = max(found, POOLS)
     return float(found * ASSUMED ** len(point.assumed))

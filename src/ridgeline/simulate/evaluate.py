@@ -19,7 +19,7 @@ from ridgeline.simulate.agentic import WINDOW_S, predicted
 from ridgeline.simulate.bands import band, spread_of
 from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.costparams import CostParameters, parameters_for
-from ridgeline.simulate.fit import covered, predict
+from ridgeline.simulate.fit import covered, engine_of_point, predict
 from ridgeline.simulate.fitfile import check
 from ridgeline.simulate.pointkinds import Reading, read_file
 from ridgeline.simulate.points import Measured, served_by
@@ -148,7 +148,8 @@ def _evaluate(reading: Reading, found: Evaluated, choice: _Choice, window_s: int
             (MEASURES[1], point.tpot_s, seen.tpot_s),
             (MEASURES[2], point.ttft_s, seen.ttft_s),
         )
-        found.rows.extend(_row(path, point, name, a, b, p.spread) for name, a, b in values if a)
+        known = fitted_on(p, engine_of_point(point).price.options.arch.name)
+        found.rows.extend(_row(path, point, name, a, b, p.spread, known) for name, a, b in values if a)
     for point in reading.points:
         if point.kind == "agentic":
             try:
@@ -166,8 +167,16 @@ def _parameters(gpu: str, engine: str, extra: Path | None, uncalibrated: bool) -
     return parameters_for(gpu, engine if engine == own else f"dynamo-{own}", extra)
 
 
-def _row(path: Path, point: Measured, measure: str, measured: float, predicted: float, fitted: float | None) -> Row:
-    low, high = band(predicted, measure, spread_of(point, measure, fitted))
+def fitted_on(p: CostParameters, model: str) -> bool:
+    """Whether a set has factors of a model, in any precision."""
+    return any(name.rsplit(" ", 1)[0] == model for name in p.models)
+
+
+def _row(
+    path: Path, point: Measured, measure: str, measured: float, predicted: float, fitted: float | None,
+    known: bool = True,
+) -> Row:  # fmt: skip
+    low, high = band(predicted, measure, spread_of(point, measure, fitted, seen=known))
     return Row(path.name, point, measure, measured, predicted, low, high)
 
 
