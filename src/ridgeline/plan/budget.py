@@ -1,9 +1,7 @@
 """Which cells to run when not all can be afforded: start from a prediction, correct it with every point, and take what
 promises most of the frontier for its GPU-hours.
 
-A prediction's error is taken as a sum of what a whole series shares, what an arm shares and what fades along its
-concurrencies (a Gaussian process on the logarithm, its widths as the engine model's validation gives them); throughput
-and speed are wrong by the same factor, since both come from the time of a step.
+How wrong predictions are, and what a measured cell says of the others, is told by plan/belief.py.
 
 The next cell is the first of a whole plan for what is left: which engines to start, and which of their cells to run, so
 that the expected frontier grows most. One engine after the other by gain per hour spends the budget on small engines
@@ -13,7 +11,6 @@ start. It stops when no cell promises more than the noise of a measurement.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -21,20 +18,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ridgeline.plan.belief import Belief, Known, Place, Posterior
+
 Vector = NDArray[np.float64]
 LEVELS = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 80.0, 100.0, 140.0, 200.0)  # tokens/s/user where the frontier is read
 NOISE = 0.01  # of a measurement, logarithm
-_SERIES, _ARM, _LOCAL = 0.08, 0.1, 0.05  # standard deviations of a prediction's log error
-_APART = 0.02  # of the error of speed beyond that of throughput
-_REACH = 2.0  # doublings of concurrency over which the local part fades
+_APART = 0.015  # of the error of speed beyond that of throughput, logarithm
 _DRAWS = 96
 _BEAM = 4  # sets of engines that are followed further
 _ENGINES = 8  # that are combined: those that alone promise most
+_CELLS = 8  # of an engine that plans are made of: those that are most often its best
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A cell that could be run. `x`: tokens/s/user, `y`: tokens/s/GPU, both predicted. Costs in GPU-hours."""
+    """A cell that could be run. `x`: tokens/s/user, `y`: tokens/s/GPU, both predicted. Costs in GPU-hours. `arm`: cells
+    that share a start; `layout` (else the arm) and `spread` (data-parallel attention): what errs alike."""
 
     id: str
     arm: str
@@ -43,6 +42,13 @@ class Candidate:
     y: float
     run_cost: float
     start_cost: float
+    layout: str = ""
+    spread: bool = False
+
+    @property
+    def place(self) -> Place:
+        """Where it lies among cells that may err alike."""
+        return Place(self.layout or self.arm, self.conc, self.spread)
 
 
 class Seen(NamedTuple):
@@ -69,18 +75,25 @@ def frontier_at(points: Iterable[Seen], levels: Sequence[float] = LEVELS) -> Vec
 class Planner:
     """Chooses among candidates, told what was measured. Deterministic."""
 
-    def __init__(self, candidates: Sequence[Candidate], *, levels: Sequence[float] = LEVELS, seed: int = 0) -> None:
+    def __init__(
+        self,
+        candidates: Sequence[Candidate],
+        *,
+        levels: Sequence[float] = LEVELS,
+        known: Sequence[Known] = (),
+        seed: int = 0,
+    ) -> None:
         self.levels = tuple(levels)
         self.candidates = list(candidates)
         self.seen: dict[int, Seen] = {}
         self.spent = 0.0
         self.excluded: set[int] = set()  # were tried and gave nothing, or cannot be tried
+        self.known = list(known)
         self._running: str | None = None
-        logs = np.log2([max(1, c.conc) for c in self.candidates])
-        same = np.array([[a.arm == b.arm for b in self.candidates] for a in self.candidates])
-        near = np.exp(-np.abs(logs[:, None] - logs[None, :]) / _REACH)
-        self._cover = _SERIES**2 + same * (_ARM**2 + _LOCAL**2 * near)
-        self._normal = np.random.default_rng(seed).standard_normal((_DRAWS, 2, len(self.candidates)))
+        self._seed = seed
+        self._belief: Belief | None = None
+        self._apart = np.exp(_APART * np.random.default_rng(seed).standard_normal((_DRAWS, len(self.candidates))))
+        self._prior = np.log([[c.x, c.y] for c in self.candidates])
         self._runs = np.array([c.run_cost for c in self.candidates])
 
     def cost(self, index: int) -> float:
@@ -98,6 +111,16 @@ class Planner:
         """A cell that was measured before: it teaches and costs nothing."""
         self.seen[index] = seen
 
+    def learn(self, known: Known) -> None:
+        """A point of the same engine was measured under other lengths."""
+        self.known.append(known)
+        self._belief = None
+
+    def error(self, index: int) -> tuple[float, float]:
+        """Of a measured cell: log(measured / predicted) of speed and throughput."""
+        x, y = np.log(self.seen[index]) - self._prior[index]
+        return float(x), float(y)
+
     def exclude(self, index: int, spent: float = 0.0) -> None:
         """A cell gives no point: it is not asked for again, and nothing is learned from it but what it cost."""
         self.spent += spent
@@ -109,30 +132,25 @@ class Planner:
 
     def corrected(self) -> tuple[Vector, Vector, Vector]:
         """Expected log x and log y of every candidate, and the deviation of their errors."""
-        x, y, left = self._posterior()
-        return x, y, np.sqrt(np.maximum(np.diag(left), 1e-9))
+        believed = self._believed()
+        moved = self._prior + believed.mean
+        return moved[:, 0], moved[:, 1], believed.deviation
 
-    def _posterior(self) -> tuple[Vector, Vector, Vector]:
-        """Expected log x and log y, and the covariance of what is left of their errors."""
-        prior = np.log([[c.x, c.y] for c in self.candidates])
-        known = sorted(self.seen)
-        if not known:
-            return prior[:, 0], prior[:, 1], self._cover
-        inner = self._cover[np.ix_(known, known)] + NOISE**2 * np.eye(len(known))
-        gain = np.linalg.solve(inner, self._cover[known]).T
-        errors = np.log([self.seen[index] for index in known]) - prior[known]
-        moved = prior + gain @ errors
-        return moved[:, 0], moved[:, 1], self._cover - gain @ self._cover[known]
+    def _believed(self) -> Posterior:
+        if self._belief is None:
+            places = [candidate.place for candidate in self.candidates]
+            self._belief = Belief(places, self.known, draws=_DRAWS, seed=self._seed)
+        return self._belief.given({index: self.error(index) for index in self.seen})
 
     def best(self, budget: float) -> Choice | None:
         """The cell to run next, or None: nothing affordable promises more than noise."""
         gains = self._gains()
-        alone = gains.mean(axis=(0, 2))
+        alone = gains.sum(axis=1) / _DRAWS / len(self.levels)
         arms: dict[str, list[int]] = {}
         for i, candidate in enumerate(self.candidates):
             if i not in self.seen and i not in self.excluded and alone[i] > NOISE / 10:
                 arms.setdefault(candidate.arm, []).append(i)
-        plan = self._plan(arms, gains, budget)
+        plan = self._plan({arm: _often_best(cells, gains) for arm, cells in arms.items()}, gains, budget)
         if not plan:
             return None
         engines: dict[str, list[int]] = {}
@@ -142,7 +160,7 @@ class Planner:
         def rate(arm: str) -> float:
             cells = engines[arm]
             hours = self._runs[cells].sum() + self._start(cells[0])
-            return float("inf") if arm == self._running else float(gains[:, cells].max(axis=1).mean() / hours)
+            return float("inf") if arm == self._running else float(gains[cells].max(axis=0).sum() / hours)
 
         first = max(engines[max(engines, key=rate)], key=lambda i: alone[i] / self._runs[i])
         return Choice(self.candidates[first], float(alone[first]), self.cost(first))
@@ -151,18 +169,19 @@ class Planner:
         return self.cost(index) - self.candidates[index].run_cost
 
     def _gains(self) -> Vector:
-        """By how much of the frontier each cell would raise it: (draws, cells, levels)."""
-        x, y, left = self._posterior()
+        """By how much of the frontier each cell would raise it: (cells, draws x levels)."""
+        believed = self._believed()
+        moved = np.exp(self._prior + believed.mean)
         have = frontier_at(self.seen.values(), self.levels)
-        hopes = (
-            Seen(math.exp(a), math.exp(b)) for i, (a, b) in enumerate(zip(x, y, strict=True)) if i not in self.excluded
-        )
+        hopes = (Seen(*moved[i]) for i in range(len(moved)) if i not in self.excluded)
         scale = np.maximum(have, frontier_at(hopes, self.levels))
-        width, axes = np.linalg.eigh(left)
-        error = self._normal[:, 0] @ (axes * np.sqrt(np.maximum(width, 0.0))).T
-        drawn_x, drawn_y = np.exp(x + error + _APART * self._normal[:, 1]), np.exp(y + error)
-        worth = np.where(drawn_x[:, :, None] >= np.array(self.levels), drawn_y[:, :, None], 0.0)
-        return np.asarray(np.maximum(0.0, worth - have) / np.maximum(scale, 1e-9) * (scale > 0))
+        error = np.exp(believed.draws)
+        drawn_x, drawn_y = (moved[:, 0] * error * self._apart).T, (moved[:, 1] * error).T
+        found = np.where(drawn_x[:, :, None] >= np.array(self.levels), drawn_y[:, :, None], 0.0)
+        found -= have
+        np.maximum(found, 0.0, out=found)
+        found *= (scale > 0) / np.maximum(scale, 1e-9)
+        return found.reshape(len(found), -1)
 
     def _plan(self, arms: Mapping[str, list[int]], gains: Vector, budget: float) -> tuple[int, ...]:
         """Cells of the best set of engines that is found by adding one engine after the other to the few best sets."""
@@ -196,21 +215,31 @@ class Planner:
         the expected gain of all levels together, and the cells."""
         best, chosen = 0.0, tuple[int, ...]()
         for by_hour in (True, False):
-            reached, left, taken = np.zeros((len(gains), len(self.levels))), budget, []
+            reached, left, taken = np.zeros(gains.shape[1]), budget, []
             rest = np.array(cells, dtype=int)
             while (rest := rest[self._runs[rest] <= left]).size:
-                more = np.maximum(gains[:, rest] - reached[:, None], 0.0).sum(axis=(0, 2)) / len(gains)
+                more = np.maximum(gains[rest] - reached, 0.0).sum(axis=1) / _DRAWS
                 at = int(np.argmax(more / self._runs[rest] if by_hour else more))
                 if more[at] <= NOISE / 4:
                     break
                 taken.append(int(rest[at]))
-                reached = np.maximum(reached, gains[:, rest[at]])
+                reached = np.maximum(reached, gains[rest[at]])
                 left -= self.candidates[taken[-1]].run_cost
-                rest = np.delete(rest, at)
-            worth = float(reached.sum() / len(gains))
+                rest = rest[(more > 0) & (np.arange(rest.size) != at)]  # gains of what is left only shrink
+            worth = float(reached.sum() / _DRAWS)
             if worth > best:
                 best, chosen = worth, tuple(taken)
         return best, chosen
+
+
+def _often_best(cells: list[int], gains: Vector) -> list[int]:
+    """The few cells of an engine that raise the frontier most where they are its best."""
+    if len(cells) <= _CELLS:
+        return cells
+    own = gains[cells]
+    best = np.zeros(len(cells))
+    np.add.at(best, own.argmax(axis=0), own.max(axis=0))
+    return sorted(cells[int(at)] for at in np.argsort(-best, kind="stable")[:_CELLS])
 
 
 def choose(
@@ -218,9 +247,11 @@ def choose(
     budget: float,
     measure: Callable[[Candidate], Seen] | None = None,
     levels: Sequence[float] = LEVELS,
+    known: Sequence[Known] = (),
 ) -> list[Choice]:
-    """Cells in the order to run them, within `budget` GPU-hours. Without `measure` the prediction is believed."""
-    planner = Planner(candidates, levels=levels)
+    """Cells in the order to run them, within `budget` GPU-hours. Without `measure` the prediction is believed, as
+    corrected by what is `known` of the same engine under other lengths."""
+    planner = Planner(candidates, levels=levels, known=known)
     index = {candidate.id: number for number, candidate in enumerate(planner.candidates)}
     found: list[Choice] = []
     while (choice := planner.best(budget - planner.spent)) is not None:
