@@ -12,6 +12,7 @@ from ridgeline.core.topology import Topology
 from ridgeline.engine.options import options_from
 from ridgeline.simulate.engine import Engine, engine_of
 from ridgeline.simulate.limits import Limits
+from ridgeline.simulate.metrics import snapshot
 from ridgeline.simulate.request import Request
 from ridgeline.simulate.scheduler import Scheduler, check
 
@@ -154,6 +155,10 @@ def test_bytes_over_the_host_link() -> None:
         now = drain(engine, now)
     blocks = again.external // 16
     assert blocks > 10
+    shown = snapshot(engine.ranks, engine.metrics, "m", histograms=False)
+    external = {name.split("{")[0]: value for name, value in shown.items() if "external_prefix_cache" in name}
+    assert external["vllm:external_prefix_cache_hits_total"] == again.external
+    assert external["vllm:external_prefix_cache_queries_total"] >= 800 + 1490 + again.external
     size = 16 * 36 * 2 * 8 * 128 * 2  # tokens x layers x (keys, values) x heads x values x bytes
     assert (again.first_ns or 0) - start > blocks * size / options.gpu.host_bandwidth * 1e9
 

@@ -156,6 +156,8 @@ FAMILIES: dict[str, tuple[str, str]] = {
     "kv_cache_usage_perc": ("gauge", "Share of KV blocks in use, 1 is all of them."),
     "prefix_cache_queries": ("counter", "Prompt tokens looked up in the prefix cache."),
     "prefix_cache_hits": ("counter", "Prompt tokens found in the prefix cache."),
+    "external_prefix_cache_queries": ("counter", "Prompt tokens looked up beyond this engine's cache."),
+    "external_prefix_cache_hits": ("counter", "Prompt tokens found in host memory or in another engine."),
     "num_preemptions": ("counter", "Preemptions."),
     "prompt_tokens": ("counter", "Prompt tokens of requests that got their first token."),
     "prompt_tokens_cached": ("counter", "The same, found in the cache."),
@@ -200,6 +202,9 @@ def rows(
         "prompt_tokens_cached": [float(m.cached_tokens) for m in metrics],
         "generation_tokens": [float(scheduler.generated) for scheduler in ranks],
     }
+    if any(scheduler.limits.host_blocks or scheduler.external_queries for scheduler in ranks):  # as with a connector
+        counters["external_prefix_cache_queries"] = [float(scheduler.external_queries) for scheduler in ranks]
+        counters["external_prefix_cache_hits"] = [float(scheduler.external_hits) for scheduler in ranks]
     if ranks[0].limits.query > 1:
         counters["spec_decode_num_drafts"] = [float(scheduler.drafts) for scheduler in ranks]
         counters["spec_decode_num_accepted_tokens"] = [float(scheduler.accepted_drafts) for scheduler in ranks]
