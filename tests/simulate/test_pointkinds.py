@@ -71,6 +71,16 @@ def test_pools_that_a_router_left_out_are_assumed(tmp_path: Path) -> None:
     assert point.label == "DP28EP28" and "pools are not said" in point.assumed[0]
 
 
+def test_experts_are_spread_over_gpus_that_are_there(tmp_path: Path) -> None:
+    row = ROW.replace(",gptoss120b,", ",dsr1,").replace(",2,1,false,", ",1,16,true,")
+    point = one(tmp_path, TABLE + row, "t.csv")
+    assert point.label == "DP16EP16" and "16 GPUs" in point.assumed[0]
+    dense = one(
+        tmp_path, TABLE + ROW.replace(",gptoss120b,", ",llama70b,").replace(",2,1,false,", ",8,8,false,"), "t.csv"
+    )
+    assert dense.label == "TP8" and "no experts" in dense.assumed[0]
+
+
 def test_later_rows_say_their_context_parallelism(tmp_path: Path) -> None:
     metrics = {**API["metrics"], "pp": 2, "dcp_size": 4, "pcp_size": 1}
     assert one(tmp_path, [{**API, "decode_ep": 1, "metrics": metrics}]).label == "TP8PP2DCP4"

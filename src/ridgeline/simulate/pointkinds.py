@@ -24,7 +24,8 @@ from ridgeline.core.where import Where
 from ridgeline.simulate.layoutwords import Layout, Workers, layout_of
 from ridgeline.simulate.pointfile import Content, Record, Wrong, content_of
 from ridgeline.simulate.pointnames import date_in, engine_name, gpu_name, model_name, precision_name, speculation
-from ridgeline.simulate.points import STANDS_IN, Measured, Prefill
+from ridgeline.simulate.points import MODELS, STANDS_IN, Measured, Prefill
+from ridgeline.spec.facts.library import find_model
 
 GIVEN = ("hardware", "framework", "model", "precision", "spec", "tp", "ep", "dp_attn", "pp", "dcp", "pcp", "layout",
          "isl", "osl", "conc")  # fmt: skip
@@ -201,6 +202,9 @@ def layout(record: Record, prefix: str = "") -> Layout:
         ep=record.whole(f"{prefix}ep", "ep", default=1),
         dp_attn=record.flag(f"{prefix}dp_attention", "dp_attention", "dp_attn"),
     )
+    if topology.ep > topology.tp * topology.pcp:  # experts are spread over GPUs that are there
+        wide = replace(topology, tp=topology.ep, pcp=1, dp_attn=topology.dp_attn and topology.ep > 1)
+        return Layout(Workers(wide, 1, (f"experts over {topology.ep} GPUs: a worker taken as {wide.label}",)))
     return Layout(Workers(topology))
 
 
@@ -214,13 +218,13 @@ def _pool(record: Record, side: str) -> Workers:
     """One pool of a disaggregated row. Where the GPUs of a worker are more than its layout says (early rows and those
     of some engines write tp as 1 or leave out the rest), they count: attention is then data-parallel over all."""
     own = layout(record, f"{side}_").decode
+    topology, said = own.topology, own.assumed
     count = record.whole(f"{side}_num_workers", default=1, least=0) or 1
     gpus = record.whole(f"num_{side}_gpu", default=0, least=0)
-    topology = own.topology
     each = gpus // count if gpus and gpus % count == 0 else 0
     wrong = topology.tp > 1 and topology.ep > 1 and each == topology.tp * topology.ep  # tp x ep written for GPUs
     if not each or each == topology.gpus or wrong or each % topology.gpus:
-        return Workers(topology, count)
+        return Workers(topology, count, said)
     spread = topology.dp_attn or topology.ep > 1
     wide = Topology(each, ep=each if spread else 1, dp_attn=topology.dp_attn)
     return Workers(wide, count, (f"a {side} worker of {each} GPUs taken as {wide.label}, not {topology.label}",))
@@ -379,7 +383,18 @@ def _named(record: Record, *, model: str, assumed: tuple[str, ...] = (), **more:
         raise record.wrong("model", "is missing", "say it with `--given model=NAME`")
     if model in STANDS_IN:
         assumed = (*assumed, STANDS_IN[model])
+    if more["topology"].ep > 1 and not _has_experts(model):
+        assumed = (*assumed, "no experts to spread: ep left out")
+        more["topology"] = replace(more["topology"], ep=1)
     return Measured(
         row=record.number, hardware=gpu_name(hardware), engine=engine_name(engine), model=model,
         precision=precision_name(precision), assumed=assumed, **more,
     )  # fmt: skip
+
+
+def _has_experts(model: str) -> bool:
+    """Whether a model has experts; one that is not known may have."""
+    try:
+        return find_model(MODELS.get(model, model)).moe
+    except InputError:
+        return True
