@@ -10,7 +10,7 @@ from tests.plan.spaces import agentic, fixed, load, pair
 
 from ridgeline.core.errors import InputError
 from ridgeline.plan.expand import cells
-from ridgeline.plan.priority import Context, annotate, cell_score, order_cells, order_rows, score
+from ridgeline.plan.priority import Context, annotate, cell_score, order_rows, score
 from ridgeline.spec.policy import default_policy
 
 POLICY = default_policy()
@@ -94,7 +94,6 @@ def test_cells_score_like_their_rows() -> None:
     )
     found = cells(configs)
     assert [str(cell_score(cell, POLICY)) for cell in found] == ["1.000", "6.000"]
-    assert order_cells(found, POLICY) == found[::-1]
 
 
 def cases() -> list[dict[str, Any]]:

@@ -116,7 +116,7 @@ def _budget(given: argparse.Namespace) -> int:
     cells = pinned(
         [cell for cell in expand(configs, runners) if not given.conc or cell.concurrency in given.conc], user
     )
-    settings = SweepSettings(duration_s=given.window, warmup_per_lane=1, requests_per_lane=4)
+    settings = SweepSettings(duration_s=given.window, warmup_per_lane=1)
     modelling = Modelling(recipe_settings(settings), recipes_with(user), user)
     predictions = placed_all(cells, settings, Workload(settings, given.trace or quickstart_trace()), modelling)
     chosen = picks(predictions, budget)

@@ -88,11 +88,6 @@ def order_rows(rows: Iterable[Row], policy: Policy, context: Context = NO_CONTEX
     return sorted(rows, key=lambda row: -score(row, policy, context))
 
 
-def order_cells(cells: Iterable[Cell], policy: Policy, context: Context = NO_CONTEXT) -> tuple[Cell, ...]:
-    """Highest score first; equal scores keep their order."""
-    return tuple(sorted(cells, key=lambda cell: -cell_score(cell, policy, context)))
-
-
 def cell_score(cell: Cell, policy: Policy, context: Context = NO_CONTEXT) -> Decimal:
     """The score of the row that stands for the cell."""
     return score(_as_row(cell), policy, context)

@@ -1,4 +1,7 @@
-"""Every cell of a search space as a predicted point, in virtual time: same pacing, same prompts, same aggregation."""
+"""Every cell of a search space as a predicted point, in virtual time: same pacing, same prompts, same aggregation.
+
+For choosing among cells (`placed_all`) the steady state says enough of fixed lengths, in a hundredth of the time.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ from typing import Any, NamedTuple
 
 from ridgeline import __version__
 from ridgeline.core.cell import Cell
-from ridgeline.core.errors import RidgelineError
-from ridgeline.core.point import Point, Source
+from ridgeline.core.errors import EnvironmentFailed, RidgelineError
+from ridgeline.core.point import Measure, Point, Source
 from ridgeline.core.record import Replay
 from ridgeline.engine.options import EngineOptions
 from ridgeline.recipes.emulated import Assumed
@@ -25,10 +28,10 @@ from ridgeline.results.identity import run_key
 from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.costparams import parameters_for
 from ridgeline.simulate.engine import Engine, engine_of
+from ridgeline.simulate.steady import Load, Steady, disaggregated, steady
 from ridgeline.simulate.validate import BAND
 from ridgeline.simulate.virtual import Pools, simulate
 from ridgeline.sweep.deploy import SHIPPED, Modelling
-from ridgeline.sweep.pools import estimated
 from ridgeline.sweep.run import asked
 from ridgeline.sweep.settings import SweepSettings
 from ridgeline.sweep.workload import Workload
@@ -175,15 +178,52 @@ def _run(index: int) -> Prediction:
 def placed_all(
     cells: Sequence[Cell], settings: SweepSettings, workload: Workload, modelling: Modelling = SHIPPED
 ) -> list[Prediction]:
-    """As `predict_all`, for choosing among cells: those with pools are placed by their steady state (pools.py)."""
-    found = predict_all(cells, settings, workload, modelling, replays=False)
-    return [_placed(one, settings, workload, modelling) for one in found]
+    """Where cells lie, in order, for choosing among them: sessions in virtual time, fixed lengths by their steady state
+    (simulate/steady.py), which measured points have validated and correct."""
+    walked = [cell for cell in cells if cell.scenario.kind == "agentic-coding"]
+    found = predict_all(walked, settings, workload, modelling, replays=False)
+    return [
+        next(found) if cell.scenario.kind == "agentic-coding" else _placed(asked(cell, settings), settings, modelling)
+        for cell in cells
+    ]
 
 
-def _placed(found: Prediction, settings: SweepSettings, workload: Workload, modelling: Modelling) -> Prediction:
-    if found.point is not None or not found.cell.arm.pools:
-        return found
+def _placed(cell: Cell, settings: SweepSettings, modelling: Modelling) -> Prediction:
+    """One cell of fixed lengths: its place on the frontier and how long it takes."""
     try:
-        return Prediction(found.cell, estimated(found.cell, workload, modelling), None)
+        found = modelling(cell)
+        _, engine = modelled(found, text=settings.prompts != "token-ids")
+        load = Load(cell.scenario.isl or 1, cell.scenario.osl or 1, cell.concurrency)
+        lies = steady_of(engine, load)
     except RidgelineError as error:
-        return found._replace(refusal=error.message)
+        return Prediction(cell, None, None, error.message)
+    gpus = sum(occupied(cell).values())
+    waves = settings.requests_per_lane + settings.fixed_warmup_per_lane
+    measures = {
+        "interactivity.p50": Measure(1 / lies.tpot_s, "tok/s/user"),
+        "throughput_per_gpu.total": Measure(lies.tput_per_gpu, "tok/s/GPU"),
+        "duration": Measure(waves * load.conc * (load.isl + load.osl) / (lies.tput_per_gpu * gpus), "s"),
+    }
+    point = Point(
+        id=cell.fingerprint, run_key=cell.fingerprint, cell_fingerprint=cell.fingerprint, name=cell.name,
+        line=cell.line, series="steady state", source=Source.PREDICTED, concurrency=cell.concurrency,
+        gpus=gpus, facts={}, measures=measures,
+        provenance={"band": band_of(engine), "recipe": found.recipe, "assumes": list(found.notes)},
+    )  # fmt: skip
+    return Prediction(cell, point, None)
+
+
+def steady_of(engine: Engine | Pools, load: Load) -> Steady:
+    """Fixed lengths on one engine, on equal ones that share them, or on a prefill and a decode pool. Raises
+    EnvironmentFailed for an engine without prices."""
+    pools = engine if isinstance(engine, Pools) else Pools((), (engine,))
+    prices = [pool[0].price for pool in (pools.decode, pools.prefill) if pool]
+    decode, prefill = prices[0], prices[-1]
+    if not isinstance(decode, StepCost) or not isinstance(prefill, StepCost):
+        raise EnvironmentFailed("the engine model has no prices for it")
+    limits = pools.decode[0].limits
+    kv_tokens = float(limits.blocks * limits.block_size)
+    if pools.prefill:
+        return disaggregated(decode, prefill, load, len(pools.decode), len(pools.prefill), kv_tokens)
+    each = load._replace(conc=max(1, round(load.conc / len(pools.decode))))  # whole requests on equal workers
+    return steady(decode, each, kv_tokens)

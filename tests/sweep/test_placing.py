@@ -1,4 +1,4 @@
-"""Cells with pools are placed by their steady state, so that a sweep can choose among them."""
+"""Where cells lie, for choosing among them: fixed lengths by their steady state, sessions in virtual time."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from ridgeline.cli.search import chosen_cells
 from ridgeline.core.cell import Arm, Cell, Scenario
 from ridgeline.core.topology import Pool, Topology
 from ridgeline.sweep.adaptive import candidate_of
-from ridgeline.sweep.pools import estimated, load_of
-from ridgeline.sweep.predict import placed_all
+from ridgeline.sweep.predict import placed_all, predict
 from ridgeline.sweep.settings import SweepSettings
 from ridgeline.sweep.workload import Workload
 from ridgeline.trace.synth import quickstart_trace
@@ -39,25 +38,35 @@ def pools(cell: Cell, prefill: int, decode: int, tp: int = 1, **more: object) ->
 
 
 def place(cell: Cell, workload: Workload) -> tuple[float, float]:
-    point = estimated(cell, workload)
-    x, y = point.value("interactivity.p50"), point.value("throughput_per_gpu.total")
+    (found,) = placed_all([cell], SETTINGS, workload)
+    assert found.point is not None, found.refusal
+    x, y = found.point.value("interactivity.p50"), found.point.value("throughput_per_gpu.total")
     assert x is not None and y is not None
     return x, y
 
 
-def test_pools_are_candidates_of_an_adaptive_sweep(cells: tuple[Cell, ...], workload: Workload) -> None:
+def test_sessions_on_pools_are_candidates_of_an_adaptive_sweep(cells: tuple[Cell, ...], workload: Workload) -> None:
     found = placed_all(cells, SETTINGS, workload)
     candidates = [candidate_of(one.cell, one.point, 600.0, 3600.0) for one in found if one.point is not None]
     assert [one.run_cost for one in candidates if one] == [4.0, 4.0], "four GPUs for an hour"
     assert len({one.arm for one in candidates if one}) == 1
 
 
-def test_lengths_are_the_means_of_the_sessions(cells: tuple[Cell, ...], workload: Workload) -> None:
-    load = load_of(cells[0], workload)
-    turns = [t for s in workload.corpus().sessions for c in s.conversations for t in c.turns]
-    assert load.isl == pytest.approx(sum(t.input_tokens for t in turns) / len(turns), abs=1)
-    assert load.fresh is not None and load.fresh < 0.3 * load.isl, "most of a prompt was said before"
-    assert load_of(replace(cells[0], scenario=FIXED), workload) == (1024, 128, cells[0].concurrency, None)
+def test_places_come_in_the_order_of_the_cells(cells: tuple[Cell, ...], workload: Workload) -> None:
+    mixed = [replace(cells[0], scenario=FIXED), cells[0], replace(cells[1], scenario=FIXED)]
+    found = placed_all(mixed, SETTINGS, workload)
+    assert [(one.cell.scenario.kind, one.cell.concurrency) for one in found] == [
+        (cell.scenario.kind, cell.concurrency) for cell in mixed
+    ]
+    assert found[1].point == predict(cells[0], SETTINGS, workload).point
+
+
+def test_the_steady_state_is_what_virtual_time_walks_to(cells: tuple[Cell, ...], workload: Workload) -> None:
+    cell = replace(cells[0], scenario=FIXED, arm=Arm(topology=Topology(1)), concurrency=4)
+    (steady,), walked = placed_all([cell], SETTINGS, workload), predict(cell, SETTINGS, workload)
+    assert steady.point is not None and walked.point is not None, (steady.refusal, walked.refusal)
+    for name in ("interactivity.p50", "throughput_per_gpu.total", "duration"):
+        assert steady.point.value(name) == pytest.approx(walked.point.value(name), rel=0.3), name
 
 
 def test_more_lanes_are_slower_for_a_user_and_better_for_a_gpu(cells: tuple[Cell, ...], workload: Workload) -> None:
