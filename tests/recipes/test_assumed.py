@@ -198,7 +198,23 @@ def test_what_no_recipe_writes_has_the_engines_defaults_and_says_so() -> None:
     assert "no recipe writes framework `dynamo-trt`" in found.recipe
     assert found.recipe.endswith("the engine's defaults")
     assert (found.decoding.max_num_seqs, found.decoding.gpu_memory_utilization) == (1024, 0.9)
-    assert "`eagle3` speculation" in read(cell(arm=Arm(Topology(1), spec_decoding="eagle3"), **QWEN)).recipe
+
+
+def test_what_a_recipe_has_no_flags_for_is_put_back_in_the_cells_words() -> None:
+    plain = options(cell(arm=Arm(Topology(1)), **QWEN))
+    drafting = read(cell(arm=Arm(Topology(1), spec_decoding="eagle3"), **QWEN))
+    assert drafting.recipe.startswith("vllm (framework vllm); `eagle3` speculation of Qwen/Qwen3-32B")
+    got = drafting.decoding
+    assert (got.num_speculative_tokens, got.draft_layer) == (3, False)
+    assert got.graphs.covered_sequences == got.max_num_seqs
+    assert (got.max_num_seqs, got.kv_cache_memory_bytes) == (plain.max_num_seqs, plain.kv_cache_memory_bytes)
+    tiered = replace(POOLS, kv_offloading="dram", kv_offload_backend=Component("hicache"), cpu_dram_gb=800, router=None)
+    found = read(cell(arm=tiered, **{**MOE, **SGLANG, "framework": "dynamo-sglang"}))
+    assert "KV offloading under Dynamo, for which it has no flags" in found.recipe
+    prefill, decode = found.engines[0].options, found.decoding
+    per_token = memory_of(prefill).plan.needed(1 << 16, 0) / (1 << 16)
+    assert prefill.host_kv_tokens == pytest.approx(800e9 / 4 / per_token, rel=1e-6), "four GPUs of a prefill worker"
+    assert decode.host_kv_tokens == 0
 
 
 def test_what_the_model_passes_over_is_noted() -> None:

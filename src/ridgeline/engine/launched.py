@@ -73,8 +73,8 @@ def _read(service: Service, build: Build, large_gpu: bool, family: str) -> Launc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
-    """What is known of a launch beside its command line. `free_gib`: memory found free on this fleet's GPUs; `budget`:
-    host bytes for KV that the cell allows all its GPUs, 0 where it says none."""
+    """What is known of a launch beside its command line. `free_gib`: memory found free on this fleet's GPUs; `share`:
+    host bytes that the cell allows each of its GPUs, 0 where it says none."""
 
     arch: ModelArch
     gpu: Gpu
@@ -85,7 +85,7 @@ class Around:
     observations: Sequence[Observation] = ()
     free_gib: float | None = None
     services: Sequence[Service] = ()
-    budget: int = 0
+    share: float = 0.0
     router: str = "session"
     seed: int = 0
 
@@ -221,14 +221,19 @@ def host_tokens(launch: Launch, options: EngineOptions, around: Around) -> int:
     part of each token there."""
     if not offload_of(launch):
         return 0
-    plan = memory_of(replace(options, kv_tokens=options.max_model_len)).plan
     if launch.hicache_ratio is not None and launch.hicache_gb is None:
         pool = memory_of(options).pool
         return int(launch.hicache_ratio * pool.blocks * pool.block_size)
-    held = offloaded_bytes(launch, around.services) or around.budget
-    if not held:
+    held = offloaded_bytes(launch, around.services)
+    each = around.share if held is None else held / launch.topology.gpus
+    if not each:
         name = offload_of(launch)
         hint = "give --runner-config, which says how much host memory the runner has"
         raise EnvironmentFailed(f"`{name}` offloads KV into host memory of unknown size", hint=hint)
+    return int(each / bytes_per_token(options))
+
+
+def bytes_per_token(options: EngineOptions) -> float:
+    """Cache of one token of a long context on one GPU."""
     many = 1 << 16
-    return int(held / launch.topology.gpus / (plan.needed(many, 0) / many))
+    return memory_of(replace(options, kv_tokens=options.max_model_len)).plan.needed(many, 0) / many

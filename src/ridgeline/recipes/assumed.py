@@ -3,8 +3,9 @@
     cell --recipe--> deployment --reader of the engine's command lines--> launches --> options, and what they rest on
 
 So a prediction and an emulated sweep are of the engine that a real sweep would start: its share of memory, limits,
-graphs, drafts, host tier and router. Where no recipe writes the cell, or its engine's command line is not read, the
-engine's defaults are taken, and `Assumed.recipe` says so. Nothing is started here.
+graphs, drafts, host tier and router. What a recipe has no flags for is put back in the cell's own words; where no
+recipe writes the cell at all, or its engine's command line is not read, the engine's defaults are taken.
+`Assumed.recipe` says so. Nothing is started here.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from dataclasses import replace
 
 from ridgeline.core.cell import Cell
 from ridgeline.core.deployment import Deployment, Service
-from ridgeline.core.units import GB
 from ridgeline.engine.builds import build_of
 from ridgeline.engine.emulated_argv import options_of_words
 from ridgeline.engine.formats import formats_run
@@ -22,7 +22,16 @@ from ridgeline.engine.launch import Launch
 from ridgeline.engine.launched import ENGINE_ROLES, READERS, Around, Launched, kind_of, launches_of, options_of_launch
 from ridgeline.engine.options import EngineOptions
 from ridgeline.engine.routing import spread
-from ridgeline.recipes.emulated import Assumed, Modelled, build_name, defaults, emulated
+from ridgeline.recipes.emulated import (
+    DRAFTS,
+    Assumed,
+    Modelled,
+    build_name,
+    defaults,
+    emulated,
+    host_share,
+    with_budget,
+)
 from ridgeline.recipes.refusal import CannotRender
 from ridgeline.recipes.registry import RECIPES, Recipe, choose, deployment_of
 from ridgeline.recipes.settings import Facts, RecipeSettings
@@ -42,12 +51,16 @@ def assumed(
     no engine would take."""
     try:
         if choose(cell, recipes).write is emulated:
-            found = defaults(cell, facts, settings)
-            return replace(found, recipe="emulated (framework emulated)")
-        deployment = deployment_of(cell, facts, settings, recipes)
+            return replace(defaults(cell, facts, settings), recipe="emulated (framework emulated)")
+        written, deployment = cell, deployment_of(cell, facts, settings, recipes)
+        left_out = ""
     except CannotRender as error:
-        found = defaults(cell, facts, settings)
-        return replace(found, recipe=f"no recipe writes {error.what}: the engine's defaults")
+        left_out = error.what
+        nearest = _nearest(cell, facts, settings, recipes)
+        if nearest is None:
+            found = defaults(cell, facts, settings)
+            return replace(found, recipe=f"no recipe writes {left_out}: the engine's defaults")
+        written, deployment = nearest
     if deployment.kind == "emulated":
         return _told(deployment)
     kind = kind_of(cell.benchmark.framework)
@@ -57,7 +70,43 @@ def assumed(
         found = defaults(cell, facts, settings)
         return replace(found, recipe=f"{deployment.recipe}: its flags are not known, the engine's defaults")
     seen = load_observations() if observations is None else observations
-    return _launched(cell, facts, settings, deployment, launches, seen)
+    found = _launched(cell, facts, settings, deployment, launches, seen)
+    return _put_back(cell, written, facts, found, left_out) if left_out else found
+
+
+def _nearest(
+    cell: Cell, facts: Facts, settings: RecipeSettings, recipes: Sequence[Recipe]
+) -> tuple[Cell, Deployment] | None:
+    """The cell without what its recipe has no flags for, and how that is started; None where it is not enough."""
+    stored = replace(cell.arm, kv_offloading="none", kv_offload_backend=None)
+    for arm in (stored, replace(cell.arm, spec_decoding="none"), replace(stored, spec_decoding="none")):
+        easier = replace(cell, arm=arm)
+        try:
+            return easier, deployment_of(easier, facts, settings, recipes)
+        except CannotRender:
+            continue
+    return None
+
+
+def _put_back(cell: Cell, written: Cell, facts: Facts, found: Assumed, left_out: str) -> Assumed:
+    """What the recipe left out, as the cell's own words have it: drafts of the usual number from something that costs
+    no memory, and a host tier of the whole budget, before prefill engines where there are such."""
+    engines = []
+    for engine in found.engines:
+        options = engine.options
+        if written.arm.spec_decoding != cell.arm.spec_decoding:
+            options = replace(
+                options,
+                num_speculative_tokens=DRAFTS,
+                draft_layer=False,
+                cudagraph_capture_sizes=None,  # as recipes have it: every batch that is admitted
+                max_cudagraph_capture_size=options.max_num_seqs * (1 + DRAFTS),
+            )
+        if written.arm.kv_offloading != cell.arm.kv_offloading and (engine.role == "prefill" or not found.split):
+            options = with_budget(cell, facts, options)
+        engines.append(replace(engine, options=options))
+    recipe = f"{found.recipe}; {left_out}, for which it has no flags, in the cell's own words"
+    return replace(found, engines=tuple(engines), recipe=recipe)
 
 
 def _launched(
@@ -79,7 +128,7 @@ def _launched(
         observations=observations,
         free_gib=facts.fleet.free_memory_gib if facts.fleet else None,
         services=deployment.services,
-        budget=cell.arm.cpu_dram_gb * GB,
+        share=host_share(cell, facts),
         seed=settings.seed,
     )
     policy, engines, notes = "session", list[Modelled](), dict[str, None]()

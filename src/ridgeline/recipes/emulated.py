@@ -20,7 +20,7 @@ from ridgeline.core.units import GB
 from ridgeline.core.where import Where
 from ridgeline.engine.emulated_argv import words_of
 from ridgeline.engine.formats import formats_run
-from ridgeline.engine.memory import memory_of
+from ridgeline.engine.launched import bytes_per_token
 from ridgeline.engine.options import EngineOptions, options_from
 from ridgeline.recipes.placement import place
 from ridgeline.recipes.settings import Facts, RecipeSettings
@@ -111,19 +111,25 @@ def _options(cell: Cell, facts: Facts, topology: Topology, settings: RecipeSetti
     options = replace(options, formats=formats_run(facts.arch, benchmark.precision, facts.gpu))
     if options.num_speculative_tokens and not settings.accuracy:
         options = replace(options, acceptance_length=options.accepted_per_step)
-    if arm.kv_offloading != "none":
-        options = replace(options, host_kv_tokens=_host_tokens(cell, options))
-    return options
+    return with_budget(cell, facts, options) if arm.kv_offloading != "none" else options
 
 
-def _host_tokens(cell: Cell, options: EngineOptions) -> int:
-    """Tokens of one rank in the cell's host-memory budget, of which every GPU has an even share."""
-    if cell.arm.cpu_dram_gb <= 0:
+def with_budget(cell: Cell, facts: Facts, options: EngineOptions) -> EngineOptions:
+    """The same with a host tier of the cell's whole budget. Raises EnvironmentFailed where the cell has none."""
+    share = host_share(cell, facts)
+    if share <= 0:
         hint = "give --runner-config, which says how much host memory the runner has"
         raise EnvironmentFailed(f"KV offloading without a host-memory budget (cell {cell.name})", hint=hint)
-    many = 1 << 16
-    per_token = memory_of(replace(options, kv_tokens=options.max_model_len)).plan.needed(many, 0) / many
-    return int(cell.arm.cpu_dram_gb * GB / cell.gpus / per_token)
+    return replace(options, host_kv_tokens=int(share / bytes_per_token(options)))
+
+
+def host_share(cell: Cell, facts: Facts) -> float:
+    """Bytes of host memory that each GPU of a cell may fill with KV. The budget is one replica's on its node: that of a
+    prefill worker where there are pools."""
+    gpus = cell.gpus
+    if cell.arm.pools:
+        gpus = min(place(cell, facts.gpus_per_node(cell))[0].ranks.gpus, facts.gpus_per_node(cell))
+    return cell.arm.cpu_dram_gb * GB / gpus
 
 
 def build_name(framework: str) -> str:
