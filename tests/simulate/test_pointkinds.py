@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.golden import golden
 
 from ridgeline.core.errors import InputError
+from ridgeline.simulate.costparams import parameters_for
+from ridgeline.simulate.fit import covered, predict
 from ridgeline.simulate.pointkinds import read_file
 from ridgeline.simulate.points import Measured
 
@@ -280,6 +284,29 @@ def test_a_collection_of_published_points(tmp_path: Path) -> None:
     assert (glm.label, glm.precision, glm.model, glm.hardware) == ("TP4EP4", "fp4", "glm5.2", "mi355x")
     assert kimi.offload and kimi.output_tput == pytest.approx(245 / 8) and kimi.tput is None
     assert reading.left_out == ["points.json point peak row 0: its concurrency is not said"]
+
+
+JUNK = st.sampled_from(
+    ["", "nan", "-1", "0", "inf", "1e999", "abc", "TP8", "P1x3/D4x4", "None", "true", "9" * 400, "\u00bd", "-0.0",
+     "0x10", "../../x", "8 8", "1.5"]
+)  # fmt: skip
+
+
+@given(st.lists(st.tuples(st.integers(0, 13), JUNK), max_size=4))
+@settings(max_examples=80)
+def test_whatever_stands_in_a_cell_is_a_point_or_a_problem(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, str]]
+) -> None:
+    cells = ROW.rstrip().split(",")
+    for column, junk in changes:
+        cells[column] = junk
+    path = tmp_path_factory.getbasetemp() / "junk.csv"
+    path.write_text(TABLE + ",".join(cells) + "\n")
+    reading = read_file(path)
+    assert len(reading.points) == (not reading.problems)
+    for point in covered(reading.points)[0]:
+        seen = predict(point, parameters_for("default", "default"), {})
+        assert seen.tput_per_gpu > 0 and seen.tpot_s > 0
 
 
 @pytest.mark.parametrize(

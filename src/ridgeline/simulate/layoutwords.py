@@ -25,6 +25,7 @@ _POOLS = re.compile(
 )
 _BARE = re.compile(r"^(\d+)(?:\s*[x×*]\s*(\d+))?$")
 _NODE = 8  # GPUs
+MOST_GPUS = 4096  # of a layout, or workers of one
 _ATTENTION = re.compile(r"(?<!m)(dep|tep|dpa|adp|dp|tp)[\s=_:-]*\d", re.IGNORECASE)
 _TIER = re.compile(r"host tier|hicache|offload|dram|cpu tier|kv tier", re.IGNORECASE)
 
@@ -60,7 +61,7 @@ def layout_of(words: str, base: Topology | None = None) -> Layout | None:
         topology = worker.topology if worker else base
         if topology is None:
             return None
-        prefill, decode = (Workers(topology, max(1, int(counts[which]))) for which in (1, 2))
+        prefill, decode = (Workers(topology, min(MOST_GPUS, max(1, int(counts[which])))) for which in (1, 2))
         return Layout(decode, prefill, offload)
     pools = _POOLS.match(words)
     if pools:
@@ -79,19 +80,23 @@ def layout_of(words: str, base: Topology | None = None) -> Layout | None:
 def _workers(words: str) -> Workers | None:
     bare = _BARE.match(words.strip())
     if bare:
-        return Workers(Topology(max(1, int(bare[1]))), int(bare[2] or 1))
+        width, count = int(bare[1]), int(bare[2] or 1)
+        return Workers(Topology(max(1, width)), count) if max(width, count) <= MOST_GPUS else None
     sizes: dict[str, int] = {}
     for name, size in _SIZE.findall(words):
-        if int(size) < 1:
+        if not 1 <= int(size) <= MOST_GPUS:
             return None
         sizes.setdefault(name.lower(), int(size))
     gpus = _GPUS.search(words)
     if not sizes and not gpus:
         return None
     times = _TIMES.search(_GPUS.sub(" ", words))
-    count = int(times[1] or times[2]) if times else 1
+    count = min(MOST_GPUS, int(times[1] or times[2])) if times else 1
     return _of_sizes(
-        sizes, int(gpus[1]) if gpus else None, count, spread=bool(re.search(r"\b(dpa|adp|dp[\s-]*attn)\b", words, re.I))
+        sizes,
+        min(MOST_GPUS, int(gpus[1])) if gpus else None,
+        count,
+        spread=bool(re.search(r"\b(dpa|adp|dp[\s-]*attn)\b", words, re.I)),
     )
 
 

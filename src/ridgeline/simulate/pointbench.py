@@ -11,7 +11,7 @@ import re
 
 from ridgeline.core.errors import InputError
 from ridgeline.core.topology import Topology
-from ridgeline.simulate.layoutwords import Workers, layout_of
+from ridgeline.simulate.layoutwords import MOST_GPUS, Workers, layout_of
 from ridgeline.simulate.pointfile import Record
 from ridgeline.simulate.pointnames import (
     engine_name,
@@ -45,7 +45,7 @@ def bench(record: Record) -> Measured:
     words = record.text("layout") or said.get("layout", "")
     found = layout_of(words) if words else None
     if found is None and record.has("tp"):
-        sizes = {name: record.whole(name, default=1) for name in ("tp", "ep", "pp", "dcp", "pcp")}
+        sizes = {name: record.whole(name, default=1, most=MOST_GPUS) for name in ("tp", "ep", "pp", "dcp", "pcp")}
         workers = Workers(Topology(**sizes, dp_attn=record.flag("dp_attn")))
     elif found is not None:
         workers = found.decode

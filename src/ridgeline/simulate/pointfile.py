@@ -21,6 +21,7 @@ from ridgeline.core.where import Where
 
 _DELIMITERS = ",;\t"
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off", "none", "")
+_MOST = 100_000_000  # of anything that is counted
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
@@ -53,9 +54,14 @@ class Record:
 
     def inside(self, name: str) -> Record:
         """The object of a name, empty where there is none."""
-        found = self.values.get(name)
-        values = found if isinstance(found, Mapping) else {}
-        return Record(values, self.path, self.problems, line=self.line, key=self._key(name), number=self.number)
+        return Record(
+            named(self.values.get(name)),
+            self.path,
+            self.problems,
+            line=self.line,
+            key=self._key(name),
+            number=self.number,
+        )
 
     def wrong(self, name: str, message: str, hint: str | None = None) -> Wrong:
         """Note a problem with a value; to be raised or dropped."""
@@ -82,7 +88,7 @@ class Record:
             value = self.values.get(name)
             if value in (None, ""):
                 continue
-            found = self._number(name, value)
+            found = self._number(value)
             if found is not None and math.isfinite(found) and found > 0:
                 return found * factor
             what = "a number" if found is None else "a number above 0"
@@ -96,25 +102,26 @@ class Record:
             value = self.values.get(name)
             if value in (None, ""):
                 continue
-            found = self._number(name, value)
+            found = self._number(value)
             if found is None or not 0 <= found <= 1:
                 self.wrong(name, f"must be a share between 0 and 1, is {_shown(value)}", "a percentage / 100")
                 return None
             return found
         return None
 
-    def whole(self, *names: str, default: int | None = None, least: int = 1) -> int:
+    def whole(self, *names: str, default: int | None = None, least: int = 1, most: int = _MOST) -> int:
         """The first whole number given under these names, `default` where none is; without one it must be there."""
         for name in names:
             value = self.values.get(name)
             if value in (None, ""):
                 continue
-            found = self._number(name, value)
+            found = self._number(value)
             if found is None or not math.isfinite(found) or found != int(found):
                 self.wrong(name, f"must be a whole number, is {_shown(value)}")
                 return max(1, least)
-            if found < least:
-                self.wrong(name, f"must be at least {least}, is {_shown(value)}")
+            if not least <= found <= most:
+                bound = f"at least {least}" if found < least else f"at most {most:,}"
+                self.wrong(name, f"must be {bound}, is {_shown(value)}")
                 return max(1, least)
             return int(found)
         if default is None:
@@ -130,11 +137,15 @@ class Record:
             self.wrong(given, f"must be true or false, is {_shown(said)}")
         return said in _TRUE
 
-    def _number(self, name: str, value: Any) -> float | None:
+    def _number(self, value: Any) -> float | None:
         if isinstance(value, bool):
             return None
-        if isinstance(value, (int, float)):
-            return float(value)
+        try:
+            return float(value) if isinstance(value, (int, float)) else self._parsed(value)
+        except OverflowError:  # a whole number of hundreds of digits
+            return math.inf
+
+    def _parsed(self, value: Any) -> float | None:
         text = str(value).strip()
         if self.commas and _DECIMAL_COMMA.fullmatch(text):
             text = text.replace(",", ".")
@@ -272,6 +283,16 @@ def _json_lines(path: Path, lines: Sequence[tuple[int, str]], problems: list[Pro
         else:
             problems.append(Problem(f"must be an object, is {_shown(item)}", Where(str(path), number)))
     return Content(None, records)
+
+
+def listed(value: Any) -> list[Any]:
+    """A list, or an empty one in place of anything else."""
+    return value if isinstance(value, list) else []
+
+
+def named(value: Any) -> Mapping[str, Any]:
+    """An object, or an empty one in place of anything else."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _shown(value: Any) -> str:

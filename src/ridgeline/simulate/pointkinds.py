@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.topology import Topology
 from ridgeline.core.where import Where
-from ridgeline.simulate.layoutwords import Layout, Workers, layout_of
+from ridgeline.simulate.layoutwords import MOST_GPUS, Layout, Workers, layout_of
 from ridgeline.simulate.pointfile import Content, Record, Wrong, content_of
 from ridgeline.simulate.pointnames import date_in, engine_name, gpu_name, model_name, precision_name, speculation
 from ridgeline.simulate.points import MODELS, STANDS_IN, Measured, Prefill
@@ -195,11 +195,11 @@ def layout(record: Record, prefix: str = "") -> Layout:
             raise record.wrong(name, f"`{words}` is no layout that is understood", hint)
         return found
     topology = Topology(
-        record.whole(f"{prefix}tp"),
-        pp=record.whole(f"{prefix}pp", "pp", "pp_size", default=1),
-        dcp=record.whole(f"{prefix}dcp_size", "dcp_size", "dcp", default=1),
-        pcp=record.whole(f"{prefix}pcp_size", "pcp_size", "pcp", default=1),
-        ep=record.whole(f"{prefix}ep", "ep", default=1),
+        record.whole(f"{prefix}tp", most=MOST_GPUS),
+        pp=record.whole(f"{prefix}pp", "pp", "pp_size", default=1, most=MOST_GPUS),
+        dcp=record.whole(f"{prefix}dcp_size", "dcp_size", "dcp", default=1, most=MOST_GPUS),
+        pcp=record.whole(f"{prefix}pcp_size", "pcp_size", "pcp", default=1, most=MOST_GPUS),
+        ep=record.whole(f"{prefix}ep", "ep", default=1, most=MOST_GPUS),
         dp_attn=record.flag(f"{prefix}dp_attention", "dp_attention", "dp_attn"),
     )
     if topology.ep > topology.tp * topology.pcp:  # experts are spread over GPUs that are there
@@ -219,8 +219,8 @@ def _pool(record: Record, side: str) -> Workers:
     of some engines write tp as 1 or leave out the rest), they count: attention is then data-parallel over all."""
     own = layout(record, f"{side}_").decode
     topology, said = own.topology, own.assumed
-    count = record.whole(f"{side}_num_workers", default=1, least=0) or 1
-    gpus = record.whole(f"num_{side}_gpu", default=0, least=0)
+    count = record.whole(f"{side}_num_workers", default=1, least=0, most=MOST_GPUS) or 1
+    gpus = record.whole(f"num_{side}_gpu", default=0, least=0, most=MOST_GPUS)
     each = gpus // count if gpus and gpus % count == 0 else 0
     wrong = topology.tp > 1 and topology.ep > 1 and each == topology.tp * topology.ep  # tp x ep written for GPUs
     if not each or each == topology.gpus or wrong or each % topology.gpus:

@@ -46,7 +46,7 @@ def engine_name(text: str) -> str:
     said = _TRT.sub("trt", text.strip().lower())
     engine = next((name for name in _ENGINES if name in said), None)
     if engine is None:
-        return said
+        return re.sub(r"[^a-z0-9._-]+", "-", said)[:40]
     router = next((name for name in _ROUTERS if name in said), None)
     return f"{router.replace('-', '')}-{engine}" if router else engine
 
@@ -65,7 +65,7 @@ def speculation(text: str, model: str = "") -> Speculation:
         return Speculation(0, None)
     length = re.search(r"\bal\s*[=:]?\s*([\d.]+)", said)
     rest = _METHODS.sub(" ", said[: length.start()] if length else said)
-    count = re.search(r"\d+", rest)
+    count = re.search(r"(?<!\d)\d{1,2}(?!\d)", rest)  # nobody drafts hundreds
     drafts = int(count[0]) if count else DRAFTS
     if not drafts:
         return Speculation(0, None)

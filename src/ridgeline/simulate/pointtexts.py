@@ -16,7 +16,7 @@ from typing import Any
 from ridgeline.core.errors import Problem
 from ridgeline.core.topology import Topology
 from ridgeline.simulate.layoutwords import Layout, Workers, layout_of
-from ridgeline.simulate.pointfile import Record, Wrong
+from ridgeline.simulate.pointfile import Record, Wrong, listed
 from ridgeline.simulate.pointnames import (
     date_in,
     engine_name,
@@ -49,15 +49,15 @@ def articles(tables: Sequence[Record]) -> Read:
     found, left_out, others = list[Measured](), list[str](), 0
     before: dict[str, dict[str, str]] = {}
     for table in tables:
-        header = [str(name) for name in table.values.get("header", ())]
+        header = [str(name) for name in listed(table.values.get("header"))]
         lower = [name.lower() for name in header]
         if "conc" not in lower or not any(name.startswith(("tok/s/gpu", "tpot")) for name in lower):
             others += 1
             continue
         file = table.text("file").rsplit("/", 1)[-1]
         said = _said(table.text("context"), file, before.setdefault(file, {}))
-        for index, cells in enumerate(table.values.get("rows", ())):
-            values = dict(zip(lower, (_PLAIN.sub("", str(cell).strip()) for cell in cells), strict=False))
+        for index, cells in enumerate(listed(table.values.get("rows"))):
+            values = dict(zip(lower, (_PLAIN.sub("", str(cell).strip()) for cell in listed(cells)), strict=False))
             row = Record(values, table.path, table.problems, key=f"{table.key}.rows[{index}]", number=table.number)
             name = f"{table.path.name} table {table.number - 1} row {index}"
             _take(lambda row=row, said=said: _row(row, said), table.problems, name, found, left_out)  # type: ignore[misc]
@@ -188,10 +188,12 @@ def _rows(item: dict[str, Any]) -> list[dict[str, Any]]:
         for name, values in rows.items():
             conc = re.search(r"\bc(\d+)", name)
             own = {"conc": int(conc[1])} if conc else {}
+            values = values if isinstance(values, dict) else {}
             named.append({**base, **own, **values, "tier": "dram" if "dram" in name else ""})
         return named
     if isinstance(rows, list):
-        return [{**base, **dict(zip(item.get("cols", ()), cells, strict=False))} for cells in rows]
+        cols = [str(name) for name in listed(item.get("cols"))]
+        return [{**base, **dict(zip(cols, listed(cells), strict=False))} for cells in rows]
     return [base]
 
 

@@ -27,6 +27,7 @@ from ridgeline.simulate.agentic import seen
 from ridgeline.simulate.closedloop import ClosedLoop, GrowingPrompts
 from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.costparams import CostParameters
+from ridgeline.simulate.pointfile import listed, named
 from ridgeline.simulate.pointnames import gpu_name, model_name
 from ridgeline.simulate.points import MODELS, Measured
 from ridgeline.simulate.steady import decode_batch, prefill_batch
@@ -63,16 +64,16 @@ def step_values(path: Path, data: Mapping[str, Any], parameters: CostParameters)
     even = replace(parameters, expert_evenness=EVENNESS, expert_top=EXPERT_TOP)
     values, left_out, notes = list[Value](), list[str](), list[str]()
     parts = (
-        _facts(data.get("facts", {}), _models(data), gpu, left_out, notes),
-        _decodes(data.get("decode_step_ms", {}), gpu, even, left_out),
-        _prefills(data.get("prefill", {}), gpu, even, left_out),
-        _drafted(data.get("spec", {}), _models(data), gpu, even, left_out),
-        _closed(data.get("closed_loop", {}), gpu, parameters, left_out),
+        _facts(named(data.get("facts")), _models(data), gpu, left_out, notes),
+        _decodes(named(data.get("decode_step_ms")), gpu, even, left_out),
+        _prefills(named(data.get("prefill")), gpu, even, left_out),
+        _drafted(named(data.get("spec")), _models(data), gpu, even, left_out),
+        _closed(named(data.get("closed_loop")), gpu, parameters, left_out),
     )
     for part in parts:
         try:
             values += part
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             left_out.append(f"a table that is not understood: {type(error).__name__} {error}")
     left_out, notes = ([f"{path.name}: {reason}" for reason in reasons] for reasons in (left_out, notes))
     return Found(values, left_out, notes)
@@ -80,15 +81,14 @@ def step_values(path: Path, data: Mapping[str, Any], parameters: CostParameters)
 
 def gpu_of(data: Mapping[str, Any]) -> str:
     """The GPU of the file's `meta`; an H200 where it says none."""
-    meta = data.get("meta")
-    said = str(meta.get("gpu", "")) if isinstance(meta, Mapping) else ""
+    said = str(named(data.get("meta")).get("gpu", ""))
     word = re.search(r"\b(G?[ABH]\d{3}|MI\d{3}X)\b", said, re.IGNORECASE)
     return gpu_name(word[0]) if word else "h200"
 
 
 def _models(data: Mapping[str, Any]) -> list[str]:
     """The models that step tables name."""
-    tables = [*data.get("decode_step_ms", {}), *data.get("prefill", {})]
+    tables = [*named(data.get("decode_step_ms")), *named(data.get("prefill"))]
     return sorted({name.partition("_")[0] for name in tables} | {"llama8b", "qwen3moe"})
 
 
@@ -120,8 +120,8 @@ def _facts(
     facts: Mapping[str, Any], known: Sequence[str], gpu: str, left_out: list[str], notes: list[str]
 ) -> Iterator[Value]:
     """Weights and KV tokens of every start that came up."""
-    for number, (name, fact) in enumerate(facts.items()):
-        model = _model(name, known)
+    for number, (name, item) in enumerate(facts.items()):
+        fact, model = named(item), _model(name, known)
         if "error" in fact or "kv_tokens" not in fact:
             notes.append(f"facts {name}: {'a start that failed' if 'error' in fact else 'no KV tokens'}")
             continue
@@ -215,7 +215,7 @@ def _closed(loop: Mapping[str, Any], gpu: str, p: CostParameters, left_out: list
         left_out.append(f"closed_loop: no facts about model `{model}`")
         return
     options = _options(model, gpu)
-    for number, level in enumerate(loop["levels"]):
+    for number, level in enumerate(listed(loop["levels"])):
         sizes = level["params"]
         pacer = ClosedLoop(level["N"], sizes["turns"], sizes["start"], sizes["grow"], sizes["out"])
         replay = simulate(pacer, GrowingPrompts(pacer), options, parameters=p)

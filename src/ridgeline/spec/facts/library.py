@@ -44,8 +44,8 @@ def find_model(name: str) -> ModelArch:
     so that re-quantised and fine-tuned releases find their architecture. Raises InputError naming what is known.
     """
     path = Path(name)
-    if path.suffix == ".json" or (name and path.is_dir()):
-        return load_model(path / "config.json" if path.is_dir() else path)
+    if path.suffix == ".json" or (name and _is_folder(path)):
+        return load_model(path / "config.json" if _is_folder(path) else path)
     short = name.rstrip("/").rsplit("/", 1)[-1].lower()
     known = _models(os.environ.get("RIDGELINE_FACTS", ""))
     matches = [alias for alias in known if _starts(short, alias)]
@@ -53,6 +53,13 @@ def find_model(name: str) -> ModelArch:
         hint = f"known: {', '.join(sorted(known))}; or give the path of a config.json"
         raise InputError([Problem(f"no facts about model `{name}`", key="model", hint=hint)])
     return load_model(known[max(matches, key=len)])
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # too long for a path, or no path at all
+        return False
 
 
 @lru_cache(maxsize=64)
