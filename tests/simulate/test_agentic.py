@@ -22,6 +22,7 @@ from ridgeline.simulate.agentic import (
 from ridgeline.simulate.costparams import parameters_for
 from ridgeline.simulate.evaluate import MEASURES, Row, table
 from ridgeline.simulate.points import Measured, Prefill, read_points
+from ridgeline.simulate.replays import Replays
 from ridgeline.simulate.virtual import Pools
 from ridgeline.trace.agentx import agentx_sessions
 
@@ -175,3 +176,15 @@ def test_sessions_are_those_of_the_models_set(monkeypatch: pytest.MonkeyPatch) -
         agent_sessions(whole, old)
     agent_sessions.cache_clear()
     assert asked == [(None, None), (256_000, None), (None, 10.0)]
+
+
+def test_points_are_replayed_alike_in_one_process_and_in_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    sessions = agentx_sessions(6)
+    for module in ("agentic", "replays"):
+        monkeypatch.setattr(f"ridgeline.simulate.{module}.agent_sessions", lambda whole, old=False: sessions)
+    p = parameters_for("b300", "sglang")
+    tasks = [(replace(GLM, conc=conc), p, 60) for conc in (1, 2)] + [(replace(GLM, model="nobody"), p, 60)]
+    alone, shared = (list(Replays(tasks).all(jobs)) for jobs in (1, 2))
+    assert alone == shared
+    assert [isinstance(seen, str) for seen in alone] == [False, False, True]
+    assert "no facts about model `nobody`" in str(alone[2])

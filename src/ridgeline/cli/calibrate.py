@@ -40,6 +40,7 @@ def calibrate(
     parameters: Annotated[Path | None, typer.Option(help="with --evaluate: a parameter file instead of ours")] = None,
     uncalibrated: Annotated[bool, typer.Option(help="with --evaluate: fitted parameters deleted")] = False,
     window: Annotated[int, typer.Option(min=1, help="with --evaluate: simulated seconds of agentic points")] = 3600,
+    jobs: Annotated[int | None, typer.Option(min=1, help="agentic points at a time; default: one a core")] = None,
     given: Annotated[
         list[str] | None,
         typer.Option(help="NAME=VALUE that the files do not say: hardware, framework, model, precision, tp, ..."),
@@ -51,7 +52,7 @@ def calibrate(
     """
     said = _given(given or [])
     if evaluate:
-        return _evaluate(points, out, parameters, uncalibrated, window, said)
+        return _evaluate(points, out, parameters, uncalibrated, window, said, jobs or len(os.sched_getaffinity(0)))
     return _fit(points, out, said)
 
 
@@ -135,13 +136,16 @@ def _evaluate(
     uncalibrated: bool,
     window: int,
     given: dict[str, str],
+    jobs: int,
 ) -> int:
     from ridgeline.simulate.errortable import LEGEND, error_table, shown
     from ridgeline.simulate.evaluate import evaluated
 
     if out is not None:
         _spared(out, paths)
-    found = evaluated(paths, parameters=parameters, uncalibrated=uncalibrated, window_s=window, given=given)
+    found = evaluated(
+        paths, parameters=parameters, uncalibrated=uncalibrated, window_s=window, given=given, jobs=jobs, told=_told
+    )
     for kind, reasons in (("left out", found.left_out), ("note", found.notes)):
         for reason in reasons:
             sys.stderr.write(f"{kind}: {reason}\n")
@@ -159,6 +163,11 @@ def _evaluate(
     if found.problems:
         return 2
     return 1 if found.left_out or not found.rows else 0
+
+
+def _told(done: int, total: int) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\ragentic points replayed: {done} of {total}" + "\n" * (done == total))
 
 
 def _spared(out: Path, paths: list[Path]) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from ridgeline.core.errors import InputError, Problem
-from ridgeline.simulate.agentic import WINDOW_S, predicted
+from ridgeline.simulate.agentic import WINDOW_S, Seen
 from ridgeline.simulate.bands import band, spread_of
 from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.costparams import CostParameters, parameters_for
@@ -23,6 +23,7 @@ from ridgeline.simulate.fit import covered, engine_of_point, predict
 from ridgeline.simulate.fitfile import check
 from ridgeline.simulate.pointkinds import Reading, read_file
 from ridgeline.simulate.points import Measured, served_by
+from ridgeline.simulate.replays import Replays
 from ridgeline.simulate.steps import gpu_of, step_values
 from ridgeline.simulate.validate import tau
 
@@ -85,9 +86,13 @@ def evaluated(
     uncalibrated: bool = False,
     window_s: int = WINDOW_S,
     given: Mapping[str, str] | None = None,
+    jobs: int = 1,
+    told: Callable[[int, int], None] = lambda done, total: None,
 ) -> Evaluated:
     """Every point of every file. What is wrong in one row does not keep the others from being predicted. `given`: what
-    rows do not say. Raises InputError when no file could be read at all, or for a parameter file that is wrong."""
+    rows do not say. `jobs`: processes that replay agentic points; `told` hears how many of them are done.
+
+    Raises InputError when no file could be read at all, or for a parameter file that is wrong."""
     if parameters is not None:
         check(parameters)
     found = Evaluated([], [], [], [])
@@ -99,8 +104,17 @@ def evaluated(
             found.problems.extend(error.problems)
     if not readings:
         raise InputError(found.problems)
+    choice = _Choice(parameters, uncalibrated)
     for reading in readings:
-        _evaluate(reading, found, _Choice(parameters, uncalibrated), window_s)
+        _evaluate(reading, found, choice)
+    agentic = [(reading.path, point) for reading in readings for point in reading.points if point.kind == "agentic"]
+    replays = Replays([(point, choice.of(point.hardware, point.engine), window_s) for _, point in agentic])
+    for done, ((path, point), seen) in enumerate(zip(agentic, replays.all(jobs), strict=True), 1):
+        if isinstance(seen, str):
+            found.left_out.append(f"{path.name} line {point.row}: {seen}")
+        else:
+            found.rows.extend(_agentic(path, point, seen, choice))
+        told(done, len(agentic))
     return found
 
 
@@ -128,7 +142,8 @@ def files_of(paths: Iterable[Path]) -> list[Path]:
     return found
 
 
-def _evaluate(reading: Reading, found: Evaluated, choice: _Choice, window_s: int) -> None:
+def _evaluate(reading: Reading, found: Evaluated, choice: _Choice) -> None:
+    """Everything of a file but its agentic points, which take their time."""
     path = reading.path
     found.problems.extend(reading.problems)
     found.notes.extend(reading.left_out)
@@ -150,13 +165,6 @@ def _evaluate(reading: Reading, found: Evaluated, choice: _Choice, window_s: int
         )
         known = fitted_on(p, engine_of_point(point).price.options.arch.name)
         found.rows.extend(_row(path, point, name, a, b, p.spread, known) for name, a, b in values if a)
-    for point in reading.points:
-        if point.kind == "agentic":
-            try:
-                found.rows.extend(_agentic(path, point, choice, window_s))
-            except InputError as error:
-                reason = error.problems[0].message if error.problems else str(error)
-                found.left_out.append(f"{path.name} line {point.row}: {reason[:160]}")
 
 
 @lru_cache(maxsize=256)
@@ -180,11 +188,8 @@ def _row(
     return Row(path.name, point, measure, measured, predicted, low, high)
 
 
-def _agentic(path: Path, point: Measured, choice: _Choice, window_s: int) -> list[Row]:
-    p = choice.of(point.hardware, point.engine)
-    found = predicted(point, p, window_s)
-    if found is None:
-        raise InputError("no request ends within the window")
+def _agentic(path: Path, point: Measured, found: Seen, choice: _Choice) -> list[Row]:
+    spread = choice.of(point.hardware, point.engine).spread
     values = (
         (MEASURES[0], point.tput, found.tput_per_gpu),
         (MEASURES[1], point.tpot_s, found.itl_s),
@@ -192,7 +197,7 @@ def _agentic(path: Path, point: Measured, choice: _Choice, window_s: int) -> lis
         (MEASURES[3], point.hit, found.hit),
         (MEASURES[5], point.output_tput, found.tput_per_gpu * found.answer / (found.prompt + found.answer)),
     )
-    return [_row(path, point, name, a, b, p.spread) for name, a, b in values if a is not None and b is not None]
+    return [_row(path, point, name, a, b, spread) for name, a, b in values if a is not None and b is not None]
 
 
 def group_of(row: Row) -> str:
