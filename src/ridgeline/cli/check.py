@@ -97,13 +97,14 @@ def _check(given: argparse.Namespace) -> int:
     from ridgeline.cli.search import chosen_cells
     from ridgeline.plan.checks.report import check
     from ridgeline.spec.settings import load_settings
+    from ridgeline.sweep.pinned import pinned
 
-    cells = chosen_cells(given.configs, given.runner_config, given.cells) if given.configs else ()
+    settings = load_settings(given.settings)
+    cells = pinned(chosen_cells(given.configs, given.runner_config, given.cells), settings) if given.configs else ()
     known = knowledge(
         given.configs, tables=given.tables, golden=given.golden, observations=given.observations, dumps=given.dumps,
         shorter=given.allow_shorter,
     )  # fmt: skip
-    settings = load_settings(given.settings)
     contexts = contexts_of(given.trace) if given.trace else ()
     maker = Subjects(settings, known, contexts, str(given.trace or ""))
     subjects, problems = [], []

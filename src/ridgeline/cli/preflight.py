@@ -17,6 +17,7 @@ from ridgeline.spec.facts.library import find_gpu, find_model, load_model
 from ridgeline.spec.facts.model import ModelArch
 from ridgeline.spec.settings import Settings
 from ridgeline.sweep.overrides import recipes_with
+from ridgeline.sweep.pinned import as_capped, named
 
 
 @dataclass(slots=True)
@@ -48,7 +49,8 @@ class Subjects:
         )
         try:
             facts = Facts(arch, gpu, subject.fleet)
-            deployment = deployment_of(cell, facts, RecipeSettings(curves=tuple(self.known.curves)), self.recipes)
+            told = RecipeSettings(curves=tuple(self.known.curves))
+            deployment = named(cell, deployment_of(as_capped(cell), facts, told, self.recipes))
         except (EnvironmentFailed, InputError) as error:
             return _without(subject, error.message.splitlines()[0])
         if deployment.kind in ("shell", "command"):
