@@ -96,3 +96,12 @@ def test_budgets_in_three_units() -> None:
     for text in ("", "x", "-3", "2.5", "nanh"):
         with pytest.raises(InputError, match="is not understood"):
             parse_budget(text)
+
+
+def test_engines_of_one_cell_each_are_combined_for_what_they_add() -> None:
+    """Recipes whose caps follow the concurrency start an engine for every cell. The eight that alone promise most are
+    neighbours of one another; together they reach one level."""
+    near = [Candidate(f"n{n}", f"n{n}", 64 + n, 25.0, 1000.0 - n, 0.1, 0.1) for n in range(12)]
+    fast = [Candidate("fast", "fast", 1, 150.0, 100.0, 0.1, 0.4)]
+    chosen = choose([*near, *fast], 1.0, levels=LEVELS)
+    assert "fast" in {choice.candidate.arm for choice in chosen}

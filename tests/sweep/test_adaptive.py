@@ -12,7 +12,7 @@ import pytest
 from tests.sweep.test_run import FakeStart, cell, deploy, died, sweep_of  # noqa: F401  # a fixture
 
 from ridgeline.core.cell import Cell
-from ridgeline.core.point import Measure, Point, Source
+from ridgeline.core.point import Measure, Point, Source, Validity
 from ridgeline.launch.blame import Blame
 from ridgeline.sweep import run as sweep_run
 from ridgeline.sweep.adaptive import AdaptiveOrder, Budget, parse_budget, refined, unlimited
@@ -107,12 +107,105 @@ def test_cells_of_a_running_engine_are_preferred() -> None:
     assert starts <= 2, "three engines, each started once"
 
 
-def test_stored_points_teach_and_cost_nothing() -> None:
-    stored = {3: point(CELLS[2], *truth(CELLS[2]))}
-    order = AdaptiveOrder(planned(CELLS), predictions(CELLS), Budget(cells=4), times, stored)
-    found = run_all(order, CELLS)
-    assert CELLS[2] not in found
-    assert len(found) <= 4
+def test_a_sweep_that_is_gone_on_with_spends_no_more_than_one_that_was_not_interrupted() -> None:
+    for text in ("6", "3h", "40%"):
+        budget = parse_budget(text)
+        whole = run_all(AdaptiveOrder(planned(CELLS), predictions(CELLS), budget, times), CELLS)
+        before = [CELLS.index(c) + 1 for c in whole[: len(whole) // 2]]
+        stored = {at: point(CELLS[at - 1], *truth(CELLS[at - 1])) for at in before}
+        rest = run_all(AdaptiveOrder(planned(CELLS), predictions(CELLS), budget, times, stored), CELLS)
+        assert not {c.name for c in rest} & {CELLS[at - 1].name for at in before}
+        assert len(rest) <= len(whole) - len(before) + 1
+        if budget.cells:
+            assert len(rest) + len(before) <= budget.cells
+        everything = {CELLS.index(c) + 1: point(c, *truth(c)) for c in whole}
+        assert run_all(AdaptiveOrder(planned(CELLS), predictions(CELLS), budget, times, everything), CELLS) == []
+
+
+def test_a_budget_below_one_start_runs_nothing_and_says_what_the_least_costs() -> None:
+    said: list[str] = []
+    order = AdaptiveOrder(
+        planned(CELLS), predictions(CELLS), Budget(hours=0.05), times, said=lambda at, text: said.append(text)
+    )
+    assert order.next() is None
+    assert said == ["left out, with its start it costs 0.35 GPU-hours and 0.05 are left"]
+
+
+def lengths(cells: list[Cell], isl: int) -> list[Cell]:
+    return [replace(c, scenario=replace(c.scenario, kind="fixed-seq-len", isl=isl, osl=1024)) for c in cells]
+
+
+def test_a_budget_of_cells_holds_over_all_series() -> None:
+    both = [*lengths(CELLS, 1024), *lengths(CELLS, 8192), *lengths(CELLS, 512)]
+    for most in (1, 2, 7):
+        order = AdaptiveOrder(planned(both), predictions(both), Budget(cells=most), times)
+        assert 1 <= len(run_all(order, both)) <= most
+
+
+def test_what_one_series_leaves_the_next_may_spend() -> None:
+    """A series of one cell that cannot be had for its share: the other one has it."""
+    small, large = lengths([cell(512, 8)], 512), lengths(CELLS, 8192)
+    both = [*small, *large]
+    order = AdaptiveOrder(planned(both), predictions(both), Budget(hours=4.0), times)
+    assert order._spending.series[0].hours > 0.3
+    alone = run_all(AdaptiveOrder(planned(large), predictions(large), Budget(hours=4.0), times), large)
+    assert run_all(order, both) == alone
+
+
+def test_other_lengths_of_the_same_engine_learn_from_what_was_measured() -> None:
+    """One layout is half as fast as foretold under all lengths: the second series is told by the first."""
+    short, long = lengths(CELLS, 1024), lengths(CELLS, 8192)
+    both = [*short, *long]
+    foretold = [
+        Prediction(c, point(c, *(value * (2.0 if c.gpus == 1 else 1.0) for value in truth(c))), None) for c in both
+    ]
+    order = AdaptiveOrder(planned(both), foretold, unlimited(), times)
+    second = order._spending.series[1].planner
+    before = second.corrected()[0]
+    while (at := order.next()) is not None and at <= len(short):
+        order.done(at, point(both[at - 1], *truth(both[at - 1])))
+    moved = second.corrected()[0] - before
+    ones = [n for n, c in enumerate(long) if c.gpus == 1]
+    others = [n for n, c in enumerate(long) if c.gpus != 1]
+    assert all(moved[n] < -0.3 for n in ones), "log 2 is 0.69"
+    assert all(abs(moved[n]) < 0.2 for n in others)
+
+
+def test_results_that_come_out_of_order_teach_and_are_not_asked_for() -> None:
+    order = AdaptiveOrder(planned(CELLS), predictions(CELLS), unlimited(), times)
+    first = order.next()
+    other = next(at for at in range(1, len(CELLS) + 1) if at != first)
+    order.done(other, point(CELLS[other - 1], *truth(CELLS[other - 1])))
+    assert order.next() == first, "what was asked for is still to come"
+    gone = next(at for at in range(1, len(CELLS) + 1) if at not in (first, other))
+    order.failed(gone)
+    rest = run_all(order, CELLS)
+    assert not {CELLS[other - 1], CELLS[gone - 1]} & set(rest)
+
+
+def test_an_invalid_point_is_no_number_and_its_engine_still_runs() -> None:
+    one = [c for c in CELLS if c.gpus == 1]
+    order = AdaptiveOrder(planned(one), predictions(one), unlimited(), times)
+    first = order.next()
+    assert first is not None
+    order.done(first, replace(point(one[first - 1], 1e9, 1e9), validity=Validity.INVALID))
+    planner = order._spending.series[0].planner
+    assert not planner.seen
+    assert planner.cost(0) == planner.candidates[0].run_cost, "no further start is paid"
+    assert len(run_all(order, one)) > 1
+
+
+def test_repeats_of_a_chosen_cell_are_run_together() -> None:
+    twice = [Planned(c, deploy(c)[0], Source.EMULATED, f"{c.name}.{k}", k) for k in (1, 2) for c in CELLS]
+    order = AdaptiveOrder(twice, predictions(CELLS), Budget(cells=4), times)
+    found = []
+    while (at := order.next()) is not None:
+        found.append(at)
+        c = twice[at - 1].cell
+        order.done(at, point(c, *truth(c)))
+    assert len(found) == 4
+    assert [twice[at - 1].cell for at in found[::2]] == [twice[at - 1].cell for at in found[1::2]]
+    assert len(set(found)) == 4
 
 
 def test_a_failed_cell_is_not_asked_again_and_does_not_spoil_the_prediction() -> None:

@@ -47,7 +47,8 @@ def place(cell: Cell, workload: Workload) -> tuple[float, float]:
 
 def test_sessions_on_pools_are_candidates_of_an_adaptive_sweep(cells: tuple[Cell, ...], workload: Workload) -> None:
     found = placed_all(cells, SETTINGS, workload)
-    candidates = [candidate_of(one.cell, one.point, 600.0, 3600.0) for one in found if one.point is not None]
+    placed = [(one.cell, one.point, one.engine) for one in found if one.point is not None]
+    candidates = [candidate_of(*one, start_s=600.0, cell_s=3600.0) for one in placed]
     assert [one.run_cost for one in candidates if one] == [4.0, 4.0], "four GPUs for an hour"
     assert len({one.arm for one in candidates if one}) == 1
 

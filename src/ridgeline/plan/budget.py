@@ -26,7 +26,7 @@ NOISE = 0.01  # of a measurement, logarithm
 _APART = 0.015  # of the error of speed beyond that of throughput, logarithm
 _DRAWS = 96
 _BEAM = 4  # sets of engines that are followed further
-_ENGINES = 8  # that are combined: those that alone promise most
+_ENGINES = 8  # that are combined
 _CELLS = 8  # of an engine that plans are made of: those that are most often its best
 
 
@@ -59,11 +59,13 @@ class Seen(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A cell that was picked: why (expected gain of the frontier, a share), and what it costs now."""
+    """A cell that was picked: why (expected gain of the frontier, a share), what it costs now, and its place among the
+    candidates."""
 
     candidate: Candidate
     gain: float
     cost: float
+    at: int
 
 
 def frontier_at(points: Iterable[Seen], levels: Sequence[float] = LEVELS) -> Vector:
@@ -107,10 +109,6 @@ class Planner:
         self._running = self.candidates[index].arm
         self.seen[index] = seen
 
-    def know(self, index: int, seen: Seen) -> None:
-        """A cell that was measured before: it teaches and costs nothing."""
-        self.seen[index] = seen
-
     def learn(self, known: Known) -> None:
         """A point of the same engine was measured under other lengths."""
         self.known.append(known)
@@ -125,6 +123,10 @@ class Planner:
         """A cell gives no point: it is not asked for again, and nothing is learned from it but what it cost."""
         self.spent += spent
         self.excluded.add(index)
+
+    def runs(self, index: int) -> None:
+        """A cell's engine is running, whatever came of the cell."""
+        self._running = self.candidates[index].arm
 
     def stopped(self) -> None:
         """No engine runs any more: the next cell pays for a start."""
@@ -163,7 +165,7 @@ class Planner:
             return float("inf") if arm == self._running else float(gains[cells].max(axis=0).sum() / hours)
 
         first = max(engines[max(engines, key=rate)], key=lambda i: alone[i] / self._runs[i])
-        return Choice(self.candidates[first], float(alone[first]), self.cost(first))
+        return Choice(self.candidates[first], float(alone[first]), self.cost(first), first)
 
     def _start(self, index: int) -> float:
         return self.cost(index) - self.candidates[index].run_cost
@@ -204,11 +206,29 @@ class Planner:
                         grown.append((worth, more, chosen))
             grown.sort(key=lambda one: -one[0])
             if front == [()]:
-                arms = {engines[0]: arms[engines[0]] for _, engines, _ in grown[:_ENGINES]}
+                arms = self._worth_combining({more[0]: chosen for _, more, chosen in grown if chosen}, arms, gains)
+                grown = [one for one in grown if one[1][0] in arms]
             front = [engines for worth, engines, _ in grown[:_BEAM] if worth > best]
             if front:
                 best, _, plan = grown[0]
         return plan
+
+    def _worth_combining(
+        self, plans: Mapping[str, tuple[int, ...]], arms: Mapping[str, list[int]], gains: Vector
+    ) -> dict[str, list[int]]:
+        """The few engines that add most for their hours to those before them; `plans`: cells of each for itself."""
+        if len(plans) <= _ENGINES:
+            return {arm: arms[arm] for arm in plans}
+        rows = np.array([gains[list(own)].max(axis=0) for own in plans.values()])
+        hours = np.array([self._start(own[0]) + self._runs[list(own)].sum() for own in plans.values()])
+        reached, names, found = np.zeros(gains.shape[1]), list(plans), dict[str, list[int]]()
+        while len(found) < _ENGINES:
+            best = int(np.argmax(np.maximum(rows - reached, 0.0).sum(axis=1) / hours))
+            if names[best] in found:
+                break  # nothing adds anything
+            found[names[best]] = arms[names[best]]
+            reached = np.maximum(reached, rows[best])
+        return found
 
     def _filled(self, cells: Sequence[int], gains: Vector, budget: float) -> tuple[float, tuple[int, ...]]:
         """Cells of running engines for a budget, one after the other, by gain per hour or by gain, whichever is better:
@@ -252,10 +272,9 @@ def choose(
     """Cells in the order to run them, within `budget` GPU-hours. Without `measure` the prediction is believed, as
     corrected by what is `known` of the same engine under other lengths."""
     planner = Planner(candidates, levels=levels, known=known)
-    index = {candidate.id: number for number, candidate in enumerate(planner.candidates)}
     found: list[Choice] = []
     while (choice := planner.best(budget - planner.spent)) is not None:
         candidate = choice.candidate
-        planner.tell(index[candidate.id], measure(candidate) if measure else Seen(candidate.x, candidate.y))
+        planner.tell(choice.at, measure(candidate) if measure else Seen(candidate.x, candidate.y))
         found.append(choice)
     return found

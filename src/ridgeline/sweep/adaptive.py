@@ -11,11 +11,13 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import NamedTuple, Protocol
 
 from ridgeline.core.cell import Cell
 from ridgeline.core.errors import InputError, Problem
-from ridgeline.core.point import Point
+from ridgeline.core.point import Point, Validity
+from ridgeline.plan.belief import Known
 from ridgeline.plan.budget import Candidate, Choice, Planner, Seen
 from ridgeline.recipes.placement import occupied
 from ridgeline.sweep.groups import HasDeployment
@@ -65,16 +67,27 @@ def parse_budget(text: str) -> Budget:
     return Budget(share=value / 100) if unit == "%" else Budget(cells=int(value))
 
 
-def candidate_of(cell: Cell, point: Point, start_s: float = START_S, cell_s: float | None = None) -> Candidate | None:
-    """A predicted cell with its costs in GPU-hours; None when the prediction has no frontier values. `cell_s`: how long
-    it takes on a running engine; None: its predicted duration."""
-    x, y = point.value(_X), point.value(_Y)
-    if not x or not y:
+def candidate_of(
+    cell: Cell, point: Point, engine: str, start_s: float = START_S, cell_s: float | None = None
+) -> Candidate | None:
+    """A predicted cell with its costs in GPU-hours; None when the prediction has no frontier values. `engine`: cells of
+    one share its start. `cell_s`: how long it takes on a running engine; None: its predicted duration."""
+    found = seen_of(point)
+    if found is None:
         return None
     seconds = cell_s or point.value("duration") or float(cell.scenario.duration_s or 600)
     gpus = sum(occupied(cell).values())
-    arm = f"{cell.benchmark.key}/{cell.scenario.name}/{cell.arm.label}"
-    return Candidate(cell.name, arm, cell.concurrency, x, y, gpus * seconds / 3600, gpus * start_s / 3600)
+    topologies = [cell.arm.topology] if cell.arm.topology else [pool.topology for pool in cell.arm.pools]
+    return Candidate(
+        cell.name, engine, cell.concurrency, *found, gpus * seconds / 3600, gpus * start_s / 3600,
+        cell.arm.label, any(topology.dp_attn for topology in topologies),
+    )  # fmt: skip
+
+
+def engine_of(cell: Cell) -> tuple[object, ...]:
+    """Series of one engine under other lengths err alike."""
+    benchmark = cell.benchmark
+    return (benchmark.model, benchmark.precision, benchmark.framework, benchmark.runner, cell.scenario.kind)
 
 
 def series_of(cell: Cell) -> tuple[object, ...]:
@@ -88,39 +101,22 @@ def picks(
 ) -> list[Pick]:
     """Cells in the order to run them. `measure` runs a cell and tells what was seen (None: it failed, and is not asked
     again); without it predictions are believed, which gives the plan before the first start."""
-    series: dict[tuple[object, ...], list[tuple[Cell, Candidate]]] = defaultdict(list)
-    for prediction in predictions:
-        if prediction.point is not None:
-            found = candidate_of(prediction.cell, prediction.point)
-            if found is not None:
-                series[series_of(prediction.cell)].append((prediction.cell, found))
-    whole = {name: _all_hours([candidate for _, candidate in own]) for name, own in series.items()}
-    total = sum(whole.values())
+    members: list[tuple[Cell, Candidate, int]] = []
+    for number, prediction in enumerate(predictions):
+        point, engine = prediction.point, prediction.engine or prediction.cell.line
+        found = candidate_of(prediction.cell, point, engine) if point is not None else None
+        if found is not None:
+            members.append((prediction.cell, found, number))
+    spending = _Spending.of(members, budget)
     chosen: list[Pick] = []
-    for name, own in series.items():
-        limit = whole[name] * (budget.share or (budget.hours / total if budget.hours and total else 1.0))
-        most = math.inf if budget.cells is None else max(1.0, budget.cells * whole[name] / total)
-        chosen += _spend(own, limit, most, measure)
-    if budget.cells is not None:
-        chosen = sorted(chosen, key=lambda pick: -pick.gain)[: budget.cells]
-    return chosen
-
-
-def _spend(
-    own: list[tuple[Cell, Candidate]], limit: float, most: float, measure: Callable[[Cell], Seen | None] | None
-) -> list[Pick]:
-    cells = [cell for cell, _ in own]
-    planner = Planner([candidate for _, candidate in own])
-    chosen: list[Pick] = []
-    while len(chosen) < most and (choice := planner.best(limit - planner.spent)) is not None:
-        index = planner.candidates.index(choice.candidate)
-        expected = Seen(choice.candidate.x, choice.candidate.y)
-        seen = measure(cells[index]) if measure else expected
-        if seen is None:
-            planner.exclude(index, choice.cost)
+    while (choice := spending.choice()) is not None:
+        series, made = choice
+        cell, expected = predictions[series.places[made.at][0]].cell, Seen(made.candidate.x, made.candidate.y)
+        if measure is None:
+            series.tell(made.at, expected)
         else:
-            planner.tell(index, seen)
-        chosen.append(Pick(cells[index], choice.gain, choice.cost, expected))
+            spending.settle(series, made, measure(cell))
+        chosen.append(Pick(cell, made.gain, made.cost, expected))
     return chosen
 
 
@@ -128,8 +124,10 @@ def _spend(
 class AdaptiveOrder:
     """The order of a sweep that picks its next cell from what was measured so far, series after series.
 
-    `planned`: the cells, in the sweep's order; `found`: what is stored of them already, which costs nothing again.
-    Cells without a prediction cannot be judged and are left out. `said` tells why a cell comes next.
+    `planned`: the cells, in the sweep's order; repeats of one cell are run after each other. `found`: what is stored of
+    them already. It counts against the budget as if it had just been run, so that a sweep that is gone on with spends
+    no more than one that was not interrupted. Cells without a prediction cannot be judged and are left out. `said`
+    tells why a cell comes next. Results may come for cells that were not asked for: they teach all the same.
     """
 
     planned: Sequence[HasCell]
@@ -140,95 +138,95 @@ class AdaptiveOrder:
     finished: frozenset[int] = frozenset()  # evaluations that are stored
     fits: Callable[[int, bool], bool] = lambda index, starts: True
     said: Callable[[int, str], None] = lambda index, text: None
-    _series: list[_Series] = field(init=False)
-    _next: tuple[_Series, int, float] | None = field(default=None, init=False)
+    _spending: _Spending = field(init=False)
+    _next: tuple[_Series, Choice] | None = field(default=None, init=False)
+    _queue: list[int] = field(default_factory=list, init=False)  # of what was chosen last: its repeats
+    _seen: list[Seen] = field(default_factory=list, init=False)  # of those that are done
     _tasks: list[int] = field(default_factory=list, init=False)  # what is scored comes last
 
     def __post_init__(self) -> None:
         by_name = {prediction.cell.name: prediction for prediction in self.predictions}
-        members: dict[tuple[object, ...], list[tuple[int, Candidate]]] = defaultdict(list)
+        repeats: dict[str, list[int]] = defaultdict(list)
         for at, item in enumerate(self.planned, 1):
-            if item.task:
-                self._tasks += [at] if at not in self.finished else []
-                continue
-            prediction = by_name.get(item.cell.name)
+            if not item.task:
+                repeats[item.cell.name].append(at)
+            elif at not in self.finished:
+                self._tasks.append(at)
+        members: list[tuple[Cell, Candidate, int]] = []
+        for name, own in repeats.items():
+            prediction, cell = by_name.get(name), self.planned[own[0] - 1].cell
             if prediction is None or prediction.point is None:
-                self.said(at, f"left out, it cannot be predicted: {prediction.refusal if prediction else 'unknown'}")
+                why = prediction.refusal if prediction else "unknown"
+                self.said(own[0], f"left out, it cannot be predicted: {why}")
                 continue
-            times = self.times(at)
-            candidate = candidate_of(item.cell, prediction.point, times.start_s, times.cell_s)
+            times = self.times(own[0])
+            digest = self.planned[own[0] - 1].deployment.digest
+            candidate = candidate_of(cell, prediction.point, digest, times.start_s, times.cell_s)
             if candidate is None:
-                self.said(at, "left out, too few answers were predicted to place it")
-            else:
-                members[series_of(item.cell)].append((at, candidate))
-        whole = {name: _all_hours([candidate for _, candidate in own]) for name, own in members.items()}
-        total = sum(whole.values()) or 1.0
-        self._series = []
-        for name, own in members.items():
-            hours = whole[name] * (self.budget.share or (self.budget.hours / total if self.budget.hours else math.inf))
-            most = None if self.budget.cells is None else max(1, round(self.budget.cells * whole[name] / total))
-            series = _Series(Planner([candidate for _, candidate in own]), [at for at, _ in own], hours, most)
-            for place, at in enumerate(series.places):
-                if at in self.found and (seen := seen_of(self.found[at])) is not None:
-                    series.planner.know(place, seen)
-            self._series.append(series)
+                self.said(own[0], "left out, too few answers were predicted to place it")
+                continue
+            candidate = replace(candidate, run_cost=candidate.run_cost * len(own))
+            members += [(cell, candidate, at) for at in own]
+        self._spending = _Spending.of(members, self.budget)
+        for series in self._spending.series:
+            for place, own in enumerate(series.places):
+                if all(at in self.found for at in own):
+                    self._spending.settle_stored(series, place, _together([seen_of(self.found[at]) for at in own]))
 
     def next(self) -> int | None:
-        while self._next is None and self._series:
-            series = self._series[0]
-            choice = series.best()
-            if choice is None:
-                self._series.pop(0)
+        while not self._queue and (choice := self._spending.choice(self._poor)) is not None:
+            series, made = choice
+            left = [at for at in series.places[made.at] if at not in self.found]
+            if not self.fits(left[0], made.cost > made.candidate.run_cost):
+                series.planner.exclude(made.at)
                 continue
-            place = series.planner.candidates.index(choice.candidate)
-            if not self.fits(series.places[place], choice.cost > choice.candidate.run_cost):
-                series.planner.exclude(place)
-                continue
-            self._next = (series, place, choice.cost)
-            self.said(
-                series.places[place],
-                f"gain {choice.gain:.1%} of the frontier, {choice.cost:.2f} GPU-hours; {series.planner.spent:.2f}",
-            )
-        if self._next is not None:
-            return self._next[0].places[self._next[1]]
+            self._next, self._queue = choice, left
+            self._seen = [seen for at in series.places[made.at] if at in self.found
+                          and (seen := seen_of(self.found[at])) is not None]  # fmt: skip
+            spent = f"{made.cost:.2f} GPU-hours; {series.planner.spent:.2f} of {series.hours:.2f} are spent"
+            self.said(left[0], f"gain {made.gain:.1%} of the frontier, {spent}")
+        if self._queue:
+            return self._queue[0]
         while self._tasks and not self.fits(self._tasks[0], True):
             self._tasks.pop(0)
         return self._tasks[0] if self._tasks else None
 
+    def _poor(self, series: _Series, cheapest: int) -> None:
+        cost = series.planner.cost(cheapest)
+        text = f"left out, with its start it costs {cost:.2f} GPU-hours and {series.left:.2f} are left"
+        self.said(series.places[cheapest][0], text)
+
     def done(self, index: int, point: Point | None) -> None:
-        taken = self._taken(index)
-        if taken is None:
-            return
-        series, place, cost = taken
         seen = seen_of(point) if point is not None else None
-        if seen is None:
-            series.planner.exclude(place, cost)
-        else:
-            series.planner.tell(place, seen)
-
-    def failed(self, index: int) -> None:
-        taken = self._taken(index)
-        if taken is not None:
-            series, place, cost = taken
-            series.planner.exclude(place, cost)
-            series.planner.stopped()
-
-    def _taken(self, index: int) -> tuple[_Series, int, float] | None:
-        """The choice under way, which has ended."""
         if index in self._tasks:
             self._tasks.remove(index)
-        if self._next is None or self._next[0].places[self._next[1]] != index:
-            return None
-        taken, self._next = self._next, None
-        taken[0].ran += 1
-        return taken
+        elif self._next is not None and index in self._queue:
+            self._queue.remove(index)
+            self._seen += [seen] if seen is not None else []
+            if not self._queue:
+                series, made = self._next
+                self._next = None
+                self._spending.settle(series, made, _together(self._seen))
+        elif (found := self._spending.find(index)) is not None and found[1] not in found[0].planner.seen:
+            self._spending.settle_stored(*found, seen)
+
+    def failed(self, index: int) -> None:
+        if index in self._tasks:
+            self._tasks.remove(index)
+        elif self._next is not None and index in self._queue:
+            series, made = self._next
+            self._next, self._queue = None, []
+            self._spending.settle(series, made, _together(self._seen))  # repeats before it count
+            series.planner.stopped()
+        elif (found := self._spending.find(index)) is not None:
+            found[0].planner.exclude(found[1])
 
     def drop(self, index: int) -> list[int]:
         """Others on the same deployment are left out; nothing is to be noted for them: nobody had chosen them."""
         digest = self.planned[index - 1].deployment.digest
-        for series in self._series:
-            for place, at in enumerate(series.places):
-                if at != index and self.planned[at - 1].deployment.digest == digest:
+        for series in self._spending.series:
+            for place, own in enumerate(series.places):
+                if index not in own and self.planned[own[0] - 1].deployment.digest == digest:
                     series.planner.exclude(place)
         return []
 
@@ -243,24 +241,133 @@ class HasCell(HasDeployment, Protocol):
 
 @dataclass(slots=True)
 class _Series:
-    """Cells that share a frontier: their planner, their places in the sweep, and what may be spent on them."""
+    """Cells that share a frontier: their planner, their places in the sweep (all repeats), and what may be spent."""
 
+    engine: tuple[object, ...]
+    lengths: str
     planner: Planner
-    places: list[int]
+    places: list[list[int]]
     hours: float
-    most: int | None
+    most: float  # cells
     ran: int = 0
 
-    def best(self) -> Choice | None:
-        if self.most is not None and self.ran >= self.most:
-            return None
-        return self.planner.best(self.hours - self.planner.spent)
+    @property
+    def left(self) -> float:
+        """GPU-hours."""
+        return self.hours - self.planner.spent
+
+    def tell(self, place: int, seen: Seen | None) -> None:
+        """A cell was run, or tried: then it is not asked for again and only its cost is learned."""
+        self.ran += len(self.places[place])
+        if seen is None:
+            cost = self.planner.cost(place)
+            self.planner.exclude(place, cost)
+            self.planner.runs(place)
+        else:
+            self.planner.tell(place, seen)
+
+
+@dataclass(slots=True)
+class _Spending:
+    """A budget over several series: each has its share, and what one leaves the next may spend."""
+
+    series: list[_Series]
+    _at: int = 0
+
+    @classmethod
+    def of(cls, members: Sequence[tuple[Cell, Candidate, int]], budget: Budget) -> _Spending:
+        """`members`: cells with their costs and their places in the sweep; repeats of one cell are one choice."""
+        own: dict[tuple[object, ...], dict[str, tuple[Cell, Candidate, list[int]]]] = defaultdict(dict)
+        for cell, candidate, at in members:
+            own[series_of(cell)].setdefault(cell.name, (cell, candidate, []))[2].append(at)
+        whole = [_all_hours([candidate for _, candidate, _ in cells.values()]) for cells in own.values()]
+        total = sum(whole) or 1.0
+        found = []
+        for cells, hours in zip(own.values(), whole, strict=True):
+            first = next(iter(cells.values()))[0]
+            share = hours / total
+            found.append(
+                _Series(
+                    engine_of(first),
+                    first.scenario.name,
+                    Planner([candidate for _, candidate, _ in cells.values()]),
+                    [places for _, _, places in cells.values()],
+                    hours * budget.share if budget.share else budget.hours * share if budget.hours else math.inf,
+                    budget.cells * share if budget.cells else math.inf,
+                )
+            )
+        return cls(found)
+
+    def choice(
+        self, poor: Callable[[_Series, int], None] = lambda series, cheapest: None
+    ) -> tuple[_Series, Choice] | None:
+        """What to run next and for which series; None when nothing is worth it or can be paid. `poor` is told of a
+        series whose cheapest cell cannot be paid."""
+        while self._at < len(self.series):
+            series = self.series[self._at]
+            planner = series.planner
+            made = None
+            # a share of a cell is worth one as long as the series before have left it
+            if math.isinf(series.most) or series.ran + 1 <= series.most + 1e-9:
+                made = planner.best(series.left)
+            if made is not None and series.ran + len(series.places[made.at]) <= series.most + 1e-9:
+                return series, made
+            if not planner.seen and not planner.excluded and math.isfinite(series.hours):
+                cheapest = min(range(len(series.places)), key=planner.cost)
+                if planner.cost(cheapest) > series.left:
+                    poor(series, cheapest)
+            self._at += 1
+            if self._at < len(self.series):
+                self.series[self._at].hours += max(0.0, series.left)
+                self.series[self._at].most += max(0.0, series.most - series.ran)
+        return None
+
+    def settle(self, series: _Series, made: Choice, seen: Seen | None) -> None:
+        """A choice was run: its series learns, and so do those of the same engine under other lengths."""
+        series.tell(made.at, seen)
+        self._share(series, made.at, seen)
+
+    def settle_stored(self, series: _Series, place: int, seen: Seen | None) -> None:
+        """A cell was run without having been chosen: before an interruption, or out of order."""
+        arm = series.planner.candidates[place].arm
+        started = any(series.planner.candidates[other].arm == arm for other in series.planner.seen)
+        if started:
+            series.planner.runs(place)
+        series.tell(place, seen)
+        series.planner.stopped()
+        self._share(series, place, seen)
+
+    def find(self, index: int) -> tuple[_Series, int] | None:
+        """Where a cell of the sweep is."""
+        for series in self.series:
+            for place, own in enumerate(series.places):
+                if index in own:
+                    return series, place
+        return None
+
+    def _share(self, series: _Series, place: int, seen: Seen | None) -> None:
+        if seen is None:
+            return
+        known = Known(
+            series.planner.candidates[place].place._replace(lengths=series.lengths), *series.planner.error(place)
+        )
+        for other in self.series:
+            if other is not series and other.engine == series.engine:
+                other.planner.learn(known)
+
+
+def _together(seen: Sequence[Seen | None]) -> Seen | None:
+    """Repeats of one cell: their medians; None when none has values."""
+    own = [one for one in seen if one is not None]
+    return Seen(median(one.x for one in own), median(one.y for one in own)) if own else None
 
 
 def seen_of(point: Point) -> Seen | None:
-    """A measured point where the planner looks; None when it has no value there."""
+    """A point where the planner looks; None when it has no value there, or none that may be shown."""
+    if point.validity is Validity.INVALID:
+        return None
     x, y = point.value(_X), point.value(_Y)
-    return Seen(x, y) if x and y else None
+    return Seen(x, y) if x and y and math.isfinite(x) and math.isfinite(y) and min(x, y) > 0 else None
 
 
 def refined(cells: Sequence[Cell]) -> list[Cell]:

@@ -16,7 +16,7 @@ from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 from ridgeline import __version__
-from ridgeline.core.cell import Cell
+from ridgeline.core.cell import Cell, digest
 from ridgeline.core.errors import EnvironmentFailed, RidgelineError
 from ridgeline.core.point import Measure, Point, Source
 from ridgeline.core.record import Replay
@@ -38,12 +38,14 @@ from ridgeline.sweep.workload import Workload
 
 
 class Prediction(NamedTuple):
-    """A cell's predicted point with the virtual replay behind it, or why there is none."""
+    """A cell's predicted point with the virtual replay behind it, or why there is none. `engine`: the same for cells
+    that the same engines would serve."""
 
     cell: Cell
     point: Point | None
     replay: Replay | None
     refusal: str = ""
+    engine: str = ""
 
 
 def predict(cell: Cell, settings: SweepSettings, workload: Workload, modelling: Modelling = SHIPPED) -> Prediction:
@@ -82,7 +84,7 @@ def predict(cell: Cell, settings: SweepSettings, workload: Workload, modelling: 
             "settings": settings.identity(),
         },
     )
-    return Prediction(cell, point, replay)
+    return Prediction(cell, point, replay, engine=digest(repr(found.engines)))
 
 
 def modelled(found: Assumed, *, text: bool = False) -> tuple[EngineOptions, Engine | Pools]:
@@ -210,7 +212,7 @@ def _placed(cell: Cell, settings: SweepSettings, modelling: Modelling) -> Predic
         gpus=gpus, facts={}, measures=measures,
         provenance={"band": band_of(engine), "recipe": found.recipe, "assumes": list(found.notes)},
     )  # fmt: skip
-    return Prediction(cell, point, None)
+    return Prediction(cell, point, None, engine=digest(repr(found.engines)))
 
 
 def steady_of(engine: Engine | Pools, load: Load) -> Steady:
