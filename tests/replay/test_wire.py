@@ -25,8 +25,9 @@ def check(case: Case, answer: Answer) -> None:
     assert answer.outcome is case.outcome, answer
     assert case.error in (answer.error or "")
     assert {choice: answer.text(choice) for choice in answer.visible if answer.text(choice)} == case.texts
-    assert {choice: answer.hidden_text(choice) for choice in answer.hidden if answer.hidden_text(choice)} == case.hidden
-    assert answer.usage == case.usage and answer.visible_tokens == case.visible_tokens
+    hidden = {choice: "".join(texts) for choice, texts in answer.hidden.items()}
+    assert {choice: text for choice, text in hidden.items() if text} == case.hidden
+    assert answer.usage == case.usage
     assert answer.finish_reasons == case.finish
     assert set(answer.flags) - {"coalesced"} == case.flags
     assert answer.chunk_tokens == case.chunk_tokens

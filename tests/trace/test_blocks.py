@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ridgeline.trace.blocks import BlockIds, common_prefix
+from ridgeline.trace.blocks import BlockIds
 
 ids = st.lists(st.integers(-5, 5), max_size=12)
 
@@ -17,7 +17,7 @@ def test_common_prefix_is_what_comparing_one_by_one_gives(left: list[int], right
     expected = next(
         (i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right))
     )
-    assert common_prefix(left, right) == expected
+    assert BlockIds.of(left).common(right) == expected
     assert BlockIds.of(left).starts_with(BlockIds.of(right)) == (left[: len(right)] == right)
 
 

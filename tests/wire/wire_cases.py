@@ -25,7 +25,6 @@ class Case:
     hidden: dict[int, str] = field(default_factory=dict)
     chunks: int | None = None  # content events; None: as many as reads with content is not what the case is about
     usage: Usage = field(default_factory=Usage)
-    visible_tokens: int | None = None
     finish: dict[int, str] = field(default_factory=dict)
     flags: frozenset[str] = frozenset()  # all of them but `coalesced`
     coalesced: bool = False
@@ -72,7 +71,6 @@ FRAMING = [
         reads=(A, used(prompt_tokens=3, completion_tokens=1), END),
         texts={0: "a"},
         usage=Usage(3, 1),
-        visible_tokens=1,
         flags=NO_FINISH,
         chunks=1,
         first_byte_ms=100,
@@ -438,7 +436,6 @@ CONTENT = [
         texts={0: "AA2", 1: "B"},
         finish={0: "stop", 1: "length"},
         usage=Usage(5, 3),
-        visible_tokens=3,
         chunks=3,
         choice_first_ms={0: 100, 1: 200},
         last_ms=300,
@@ -449,7 +446,6 @@ CONTENT = [
         outcome=Outcome.EMPTY,
         finish={0: "stop"},
         usage=Usage(3, 0),
-        visible_tokens=0,
         chunks=0,
     ),
     Case(
@@ -458,7 +454,6 @@ CONTENT = [
         texts={0: "a"},
         finish={0: "length"},
         usage=Usage(3, 1),
-        visible_tokens=1,
         chunks=1,
         first_ms=200,
         last_ms=200,
@@ -468,7 +463,6 @@ CONTENT = [
         reads=(ROLE, text("", "length"), used(prompt_tokens=3, completion_tokens=1), END),
         finish={0: "length"},
         usage=Usage(3, 1),
-        visible_tokens=1,
         flags=frozenset({"no_text"}),
         chunks=0,
     ),
@@ -478,7 +472,6 @@ CONTENT = [
         texts={0: "a"},
         finish={0: "stop"},
         usage=Usage(None, 23870, 23871),
-        visible_tokens=0,
         flags=frozenset({"reasoning_over_completion"}),
     ),
     Case(
@@ -545,7 +538,6 @@ CONTENT = [
         hidden={0: "r"},
         finish={0: "stop"},
         usage=Usage(4, 2),
-        visible_tokens=2,
         chunks=1,
         first_byte_ms=100,
         first_ms=300,
@@ -562,7 +554,6 @@ CONTENT = [
         texts={0: "a bc d ef"},
         finish={0: "stop"},
         usage=Usage(3, 6),
-        visible_tokens=6,
         chunks=3,
         chunk_tokens=(2, 3, 1),
     ),
@@ -575,7 +566,6 @@ CONTENT = [
         texts={0: "abcd"},
         finish={0: "stop"},
         usage=Usage(1, 6),
-        visible_tokens=6,
         chunk_tokens=(None, None, 3, None),
     ),
     Case(
@@ -606,7 +596,6 @@ CONTENT = [
         texts={0: "a"},
         finish={0: "stop"},
         usage=Usage(9, 1, None, 8),
-        visible_tokens=1,
         chunk_tokens=(1,),
     ),
     Case(
@@ -615,7 +604,6 @@ CONTENT = [
         texts={0: "a"},
         finish={0: "stop"},
         usage=Usage(2, 1),
-        visible_tokens=1,
     ),
     Case(
         name="timings instead of usage",
@@ -623,7 +611,6 @@ CONTENT = [
         texts={0: "a"},
         finish={0: "stop"},
         usage=Usage(6, 1, None, 4),
-        visible_tokens=1,
     ),
     Case(
         name="input tokens without the cached ones",
@@ -631,7 +618,6 @@ CONTENT = [
         texts={0: "a"},
         finish={0: "stop"},
         usage=Usage(1000, 1, None, 995),
-        visible_tokens=1,
     ),
     Case(
         name="cached tokens in the details; later chunks leave them out",
@@ -642,7 +628,6 @@ CONTENT = [
         texts={0: "a"},
         finish={0: "stop"},
         usage=Usage(9, 1, None, 0),
-        visible_tokens=1,
     ),
     Case(
         name="counts that are no counts",
@@ -685,7 +670,6 @@ CONTENT = [
         texts={0: "abcdef"},
         finish={0: "stop"},
         usage=Usage(1, 6),
-        visible_tokens=6,
         chunks=6,
     ),
 ]  # fmt: skip

@@ -65,19 +65,9 @@ class Answer(msgspec.Struct, frozen=True):
     def text(self, choice: int = 0) -> str:
         return "".join(self.visible.get(choice, ()))
 
-    def hidden_text(self, choice: int = 0) -> str:
-        return "".join(self.hidden.get(choice, ()))
-
     @property
     def first_chunk_tokens(self) -> int | None:
         return self.chunk_tokens[0] if self.chunk_tokens else None
-
-    @property
-    def visible_tokens(self) -> int | None:
-        """Completion tokens less reasoning tokens, never below zero (some servers state more reasoning than output)."""
-        if self.usage.completion_tokens is None:
-            return None
-        return max(0, self.usage.completion_tokens - (self.usage.reasoning_tokens or 0))
 
 
 class ResponseDecoder(msgspec.Struct, eq=False):

@@ -103,8 +103,3 @@ class BlockIds(Sequence[int]):
     def __repr__(self) -> str:
         head = ", ".join(map(str, self[:4])) + (", …" if self.length > 4 else "")
         return f"BlockIds({head}; {self.length})"
-
-
-def common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
-    """Number of leading ids two prompts share."""
-    return BlockIds.of(left).common(right)

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from ridgeline.core.record import Outcome, Record, Replay
+from ridgeline.core.units import MILLISECOND
 from ridgeline.results.export.aiperf_curves import Requests, curves
 from ridgeline.results.export.aiperf_rows import SKIPPED, UNITS, error_of, is_good, metrics
 from ridgeline.results.export.aiperf_run import of_summary
@@ -28,7 +29,6 @@ from ridgeline.results.sweepline import Floats
 
 SCHEMA_VERSION = "1.4"
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
-_MS = 1e6
 _ADJUSTED = (
     "request_latency",
     "time_to_first_token",
@@ -221,9 +221,9 @@ class _Lags:
 
     def add(self, record: Record) -> None:
         if record.sent_ns is not None:
-            self._start.append((record.sent_ns - record.scheduled_ns) / _MS)
+            self._start.append((record.sent_ns - record.scheduled_ns) / MILLISECOND)
         if record.end_ns is not None:
-            self._end.append((record.end_ns - record.scheduled_ns) / _MS)
+            self._end.append((record.end_ns - record.scheduled_ns) / MILLISECOND)
 
     def distributions(self) -> dict[str, Any]:
         found = {"credit_to_start_latency": self._start, "effective_latency": self._end}

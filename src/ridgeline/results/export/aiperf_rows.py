@@ -19,10 +19,10 @@ import msgspec
 import numpy as np
 
 from ridgeline.core.record import Outcome, Record, Replay
+from ridgeline.core.units import MILLISECOND
 from ridgeline.results.stored import StoredReplay, integers, is_profiling
 from ridgeline.results.sweepline import Ints
 
-_MS = 1e6
 _PHRASES = {int(status): status.phrase for status in HTTPStatus}
 UNITS = {
     "time_to_first_token": "ms",
@@ -76,22 +76,22 @@ def metrics(record: Record) -> dict[str, Any]:
         return {}
     latency, decode, tokens = last - sent, last - first, record.completion_tokens
     found: dict[str, Any] = {
-        "time_to_first_token": (first - sent) / _MS,
-        "request_latency": latency / _MS,
-        "decode_duration": decode / _MS,
+        "time_to_first_token": (first - sent) / MILLISECOND,
+        "request_latency": latency / MILLISECOND,
+        "decode_duration": decode / MILLISECOND,
     }
     if record.end_ns is not None:
         whole = record.end_ns - first
-        found["full_decode_duration"] = whole / _MS
+        found["full_decode_duration"] = whole / MILLISECOND
         if tokens is not None and tokens >= 2:
-            found["full_response_inter_token_latency"] = whole / (tokens - 1) / _MS
+            found["full_response_inter_token_latency"] = whole / (tokens - 1) / MILLISECOND
             if whole > 0:
                 found["full_response_output_token_throughput_per_user"] = (tokens - 1) / (whole / 1e9)
     if record.first_visible_ns is not None:
-        found["time_to_first_output_token"] = (record.first_visible_ns - sent) / _MS
+        found["time_to_first_output_token"] = (record.first_visible_ns - sent) / MILLISECOND
     if len(record.chunk_ns) >= 2:
-        found["time_to_second_token"] = (record.chunk_ns[1] - record.chunk_ns[0]) / _MS
-        found["inter_chunk_latency"] = [(b - a) / _MS for a, b in pairwise(record.chunk_ns)]
+        found["time_to_second_token"] = (record.chunk_ns[1] - record.chunk_ns[0]) / MILLISECOND
+        found["inter_chunk_latency"] = [(b - a) / MILLISECOND for a, b in pairwise(record.chunk_ns)]
     if tokens is not None:
         found |= {"output_sequence_length": tokens, "usage_completion_tokens": tokens}
         found["output_token_count"] = max(0, tokens - (record.reasoning_tokens or 0))
@@ -100,7 +100,7 @@ def metrics(record: Record) -> dict[str, Any]:
         if latency > 0:
             found["e2e_output_token_throughput"] = tokens / (latency / 1e9)
         if tokens >= 2:
-            found["inter_token_latency"] = decode / (tokens - 1) / _MS
+            found["inter_token_latency"] = decode / (tokens - 1) / MILLISECOND
             if decode > 0:
                 found["output_token_throughput_per_user"] = (tokens - 1) / (decode / 1e9)
     if record.reasoning_tokens is not None:
@@ -114,8 +114,8 @@ def metrics(record: Record) -> dict[str, Any]:
     if record.cached_tokens is not None:
         found["usage_prompt_cache_read_tokens"] = record.cached_tokens
     if record.first_byte_ns is not None and record.end_ns is not None:
-        found["http_req_waiting"] = (record.first_byte_ns - sent) / _MS
-        found["http_req_receiving"] = (record.end_ns - record.first_byte_ns) / _MS
+        found["http_req_waiting"] = (record.first_byte_ns - sent) / MILLISECOND
+        found["http_req_receiving"] = (record.end_ns - record.first_byte_ns) / MILLISECOND
     # No request waits for a free connection, and a host is looked up once, before the first.
     return found | {"http_req_blocked": 0.0, "http_req_dns_lookup": 0.0}
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from ridgeline.core.cell import digest
 from ridgeline.core.point import Measure, Source
 from ridgeline.core.record import Outcome, Phases, Record, Replay, ServerSample
+from ridgeline.core.units import MILLISECOND
 from ridgeline.results.importers import foreign, reports
 from ridgeline.results.importers.aiperf_server import (
     RawSample,
@@ -32,7 +33,6 @@ from ridgeline.results.importers.measures import Spread, spread
 ORIGIN = "aiperf"
 ROWS, SUMMARY = "*profile_export.jsonl", "*profile_export_aiperf.json"
 SERVER = ("*server_metrics_export.json", "*server_metrics_export.jsonl")
-_MS = 1e6
 _OUTCOMES = {
     "HTTPError": Outcome.HTTP_ERROR,
     "SSEResponseError": Outcome.STREAM_ERROR,
@@ -278,7 +278,7 @@ def _record(number: int, row: Mapping[str, Any], origin_ns: int, notes: Notes) -
 
     def after(tag: str, start: int | None = sent) -> int | None:
         milliseconds = value(tag)
-        return None if milliseconds is None or start is None else start + round(milliseconds * _MS)
+        return None if milliseconds is None or start is None else start + round(milliseconds * MILLISECOND)
 
     first = after("time_to_first_token")
     gaps = value("inter_chunk_latency") or []
@@ -286,7 +286,7 @@ def _record(number: int, row: Mapping[str, Any], origin_ns: int, notes: Notes) -
     if first is not None:
         arrivals, exact = [first], float(first)
         for gap in gaps:
-            exact += gap * _MS
+            exact += gap * MILLISECOND
             arrivals.append(round(exact))
     tokens = value("usage_completion_tokens")
     tokens = value("output_sequence_length") if tokens is None else tokens

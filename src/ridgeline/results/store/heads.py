@@ -134,8 +134,16 @@ class Heads:
         found: Ints = self.table["run"].to_numpy()
         return found
 
+    @cached_property
+    def _columns(self) -> dict[str, Words]:
+        return {}
+
     def words(self, name: str) -> Words:
-        return Words.of(self.table[name])
+        """A column, made once."""
+        found = self._columns.get(name)
+        if found is None:
+            found = self._columns[name] = Words.of(self.table[name])
+        return found
 
 
 def _current(connection: Connection, numbers: Ints) -> NDArray[np.bool_]:
