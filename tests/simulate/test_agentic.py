@@ -11,6 +11,7 @@ from ridgeline.core.errors import InputError
 from ridgeline.core.record import Outcome, Phases, Record, Replay
 from ridgeline.core.topology import Topology
 from ridgeline.simulate.agentic import (
+    NODE_HOST_BYTES,
     agent_sessions,
     agentic_engines,
     agentic_options,
@@ -66,10 +67,15 @@ def test_recurrent_states_are_cached_only_where_the_start_asks_for_it() -> None:
 
 
 def test_a_host_tier_is_shared_by_the_gpus_of_a_node() -> None:
+    def tokens(point: Measured) -> int:
+        return agentic_options(replace(point, offload=True)).host_kv_tokens
+
+    four, vllm = replace(GLM, topology=Topology(4)), {"engine": "vllm", "drafts": 3}
     assert agentic_options(GLM).host_kv_tokens == 0
-    eight = agentic_options(replace(GLM, offload=True)).host_kv_tokens
-    four = agentic_options(replace(GLM, offload=True, topology=Topology(4))).host_kv_tokens
-    assert eight == pytest.approx(2 * four, rel=0.01)  # a latent cache is whole on every GPU
+    assert tokens(GLM) == pytest.approx(tokens(four), rel=0.01)  # SGLang: a copy in every GPU's eighth
+    assert tokens(replace(GLM, **vllm)) == pytest.approx(2 * tokens(replace(four, **vllm)), rel=0.01)  # vLLM: one
+    qwen = replace(GLM, model="qwen3.5", hardware="h200", precision="fp8")
+    assert tokens(qwen) == pytest.approx(NODE_HOST_BYTES / 8 * 15 / 31 / (15 * 512), rel=0.01)  # states have the rest
 
 
 def test_pools_are_engines_of_their_own_layouts(monkeypatch: pytest.MonkeyPatch) -> None:

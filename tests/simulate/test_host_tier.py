@@ -51,7 +51,7 @@ def test_a_lease_keeps_blocks_that_are_on_their_way() -> None:
     scheduler, again = lost_from_the_gpu()
     run_dry(scheduler, request(3, 24, 1))  # wants six blocks of the host; five of ten are leased, one was A's last
     assert scheduler.host is not None
-    assert scheduler.host.match(again.hashes, 6).blocks >= 5
+    assert scheduler.host.pool.match(again.hashes, 6).blocks >= 5
     scheduler.loaded(again)
     step(scheduler)
     assert again.cached == 20
@@ -81,7 +81,7 @@ def test_an_abort_ends_the_lease() -> None:
     scheduler, again = lost_from_the_gpu()
     scheduler.abort(again)
     assert scheduler.host is not None
-    assert scheduler.host.used == 0, "nobody holds a block of it"
+    assert scheduler.host.pool.used == 0, "nobody holds a block of it"
     assert scheduler.pool.used == 0
 
 
@@ -93,7 +93,7 @@ def test_the_host_forgets_what_was_used_least_recently() -> None:
     run_dry(scheduler, request(2, 16, 1, text=0))  # the first text again: now the second is older
     run_dry(scheduler, request(3, 16, 1))
     assert scheduler.host is not None
-    found = [scheduler.host.match(request(9, 16, 1, text=text).hashes, 4).blocks for text in (0, 1, 3)]
+    found = [scheduler.host.pool.match(request(9, 16, 1, text=text).hashes, 4).blocks for text in (0, 1, 3)]
     assert found == [4, 2, 4], "ten blocks: the end of the second text is gone"
 
 

@@ -193,3 +193,50 @@ def test_one_ranks_prompt_takes_the_graph_from_all() -> None:
 def test_one_rank_beyond_the_ladder_takes_the_graph_from_all(crowd: int, mode: str) -> None:
     ((most, _, found),) = stepped([(0, crowd), (0, 1), (0, 1)], max_cudagraph_capture_size=16).ran
     assert (most, found) == (crowd, mode)
+
+
+KEEPING = replace(LIMITS, max_num_batched_tokens=22, held=2, room=2, aligned=True)
+APART = replace(LIMITS, max_num_batched_tokens=22, slots=50, own_slots=3, merges=True)
+
+
+def test_chunks_end_where_a_state_can_be_kept() -> None:
+    scheduler = scheduler_of(KEEPING, request(0, 51, 2))
+    # Blocks of four: chunks of five blocks, the last one to the last whole block, the rest by itself.
+    assert steps(scheduler, 4) == [[(0, 20)], [(0, 20)], [(0, 8)], [(0, 3)]]
+    assert scheduler.pool.match(request(0, 51, 2).hashes, 99).blocks == 12
+
+
+def test_with_drafts_the_last_state_is_a_block_earlier() -> None:
+    drafting = replace(KEEPING, query=2, accepted=1.5, look_ahead=1, drop_last=True)
+    scheduler = scheduler_of(drafting, request(0, 51, 2))
+    assert steps(scheduler, 4) == [[(0, 20)], [(0, 20)], [(0, 4)], [(0, 7)]]
+    assert scheduler.pool.match(request(0, 51, 2).hashes, 12, drop=1).blocks == 11
+
+
+def test_a_block_wider_than_a_step_is_gone_through_in_pieces() -> None:
+    wide = replace(KEEPING, max_num_batched_tokens=3)
+    assert steps(scheduler_of(wide, request(0, 9, 1)), 4) == [[(0, 3)], [(0, 1)], [(0, 3)], [(0, 1)]]
+
+
+def test_a_prompt_that_leaves_another_one_keeps_a_state_where_it_does() -> None:
+    def branch(key: int, at: int) -> Request:
+        text = [hash((0, i)) for i in range(at // 4)] + [hash((key, i)) for i in range(at // 4, 14)]
+        return Request(key, 51, 1, text)
+
+    for limits, chunks in ((KEEPING, [[(1, 8)], [(1, 20)]]), (APART, [[(1, 22)], [(1, 9)]])):
+        first = request(0, 51, 1)
+        scheduler = scheduler_of(limits, first)
+        while not first.done:
+            steps(scheduler, 1)
+        scheduler.add(branch(1, 28))  # 20 tokens can be resumed, 28 are the same
+        assert steps(scheduler, 2) == chunks
+        assert scheduler.pool.match(branch(3, 28).hashes, 99)[::2] == (7, 7)
+
+
+def test_a_request_that_ends_leaves_its_last_state_on_a_grid() -> None:
+    one = request(0, 21, 20)
+    scheduler = scheduler_of(replace(APART, track=8), one)
+    while not one.done:
+        steps(scheduler, 1)
+    assert scheduler.pool.match(one.hashes, 99) == (10, 10, 10)
+    assert scheduler.pool.match(one.hashes, 9) == (5, 5, 9), "that of the prompt's end"

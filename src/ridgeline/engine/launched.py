@@ -25,11 +25,11 @@ from ridgeline.engine.launch import Launch
 from ridgeline.engine.memory import NON_TORCH, memory_of
 from ridgeline.engine.options import EngineOptions, options_from
 from ridgeline.engine.sglang_flags import sglang_launch
-from ridgeline.engine.sizing import Sizing, size
+from ridgeline.engine.sizing import Sizing, caches_prefixes, size
 from ridgeline.engine.trt_flags import trt_launch
 from ridgeline.engine.vllm_flags import vllm_launch
 from ridgeline.spec.facts.gpu import Gpu
-from ridgeline.spec.facts.model import ModelArch, Recurrent
+from ridgeline.spec.facts.model import ModelArch
 from ridgeline.spec.facts.observations import Observation
 
 ENGINE_ROLES = ("engine", "prefill", "decode")
@@ -133,10 +133,6 @@ def _without_pool(launch: Launch, around: Around, block: int, length: int) -> En
     by_requests = launch.build.kind in BY_REQUESTS
     each = 1 + drafts if by_requests else 1
     kept = launch.env.get(RETENTION)
-    caching = launch.prefix_caching
-    if launch.build.kind == "vllm" and not launch.given("enable-prefix-caching") and launch.speculation is None:
-        # vLLM leaves it off for recurrent states unless it is told otherwise.
-        caching = caching and not any(isinstance(b.attention, Recurrent) for b in arch.blocks)
     options = options_from(
         arch,
         around.gpu,
@@ -151,7 +147,7 @@ def _without_pool(launch: Launch, around: Around, block: int, length: int) -> En
         kv_cache_dtype="fp8" if launch.kv_dtype.startswith("fp8") else None,
         kv_rows=launch.kv_rows,
         hybrid_kv_cache_manager=launch.hybrid,
-        enable_prefix_caching=caching,
+        enable_prefix_caching=caches_prefixes(arch, launch),
         long_prefill_token_threshold=launch.long_prefill,
         async_scheduling=launch.async_scheduling,
         scheduler_reserve_full_isl=launch.reserves,

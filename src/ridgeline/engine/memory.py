@@ -9,12 +9,13 @@ Weights and pages are exact. The last three are what only a start can tell; they
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.units import GIB
 from ridgeline.engine.builds import build_of, expert_pad
-from ridgeline.engine.kv import FULL, STATE, KvCapacity, KvPlan, capacity
+from ridgeline.engine.kv import KvCapacity, KvPlan, capacity
+from ridgeline.engine.kvpool import PAGE, Pool, further_states, keeps, own_state_pool, shared_pool, split_pool
 from ridgeline.engine.options import EngineOptions
 from ridgeline.engine.plans import plan_of
 from ridgeline.engine.weights import Weights, weights
@@ -24,22 +25,13 @@ from ridgeline.spec.facts.model import Dense, Experts
 # multi-GPU start are an assumption, as is the graph estimate that V1 model runners take off (0.6 GiB seen for 8B).
 NON_TORCH, COLLECTIVES, GRAPHS = round(0.22 * GIB), 1 * GIB, round(0.6 * GIB)
 
+_PLENTY = 1 << 30  # states, where nobody said what memory there is
 SLACK = 0.01  # of the total: what should stay between the memory that is asked for and what is free
 
 
 def roomy(free_gib: float, total_gib: float) -> float:
     """The largest utilisation, in hundredths, that leaves SLACK of the total free at start."""
     return math.floor(100 * (free_gib / total_gib - SLACK) + 1e-9) / 100
-
-
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """What the scheduler sees of the cache on one rank: `blocks` of `block_size` tokens for history, of which each
-    running request holds `held` more for windows and states."""
-
-    blocks: int
-    block_size: int
-    held: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +62,7 @@ def memory_of(options: EngineOptions) -> Memory:
         options.kv_cache_dtype.startswith("fp8"),
         options.kv_rows,
         mtp,
-        options.num_speculative_tokens,
+        further_states(options),
         options.hybrid_kv_cache_manager,
     )
     if plan is None:
@@ -94,13 +86,21 @@ def memory_of(options: EngineOptions) -> Memory:
         return Memory(
             requested, parts, activation, other, available, plan, _override(options), _overridden(options, plan)
         )
+    if own_state_pool(options):
+        pool = split_pool(options, available)
+        if not pool.blocks or not pool.slots:
+            raise InputError([Problem(f"no memory for states and KV cache: {available / GIB:.2f} GiB", key="kv_cache")])
+        tokens = pool.blocks * pool.block_size
+        found = KvCapacity(pool.blocks, tokens, tokens / options.max_model_len)
+        return Memory(requested, parts, activation, other, available, plan, found, pool)
     try:
         found = capacity(plan, available, options.max_model_len, options.in_flight_tokens)
     except ValueError as error:
         room = f"{requested / GIB:.2f} GiB requested, {parts.total / GIB:.2f} for weights"
         hint = "a smaller max-model-len, more GPUs, a narrower precision, or --kv-tokens to leave memory aside"
         raise InputError([Problem(f"{error} ({room})", key="kv_cache", hint=hint)]) from error
-    return Memory(requested, parts, activation, other, available, plan, found, _pool(plan, found.blocks))
+    pool = shared_pool(plan, found.blocks, keeps=keeps(options))
+    return Memory(requested, parts, activation, other, available, plan, found, pool)
 
 
 def activation_bytes(options: EngineOptions) -> int:
@@ -122,25 +122,11 @@ def activation_bytes(options: EngineOptions) -> int:
     return round(max(layer, logits))
 
 
-def _pool(plan: KvPlan, blocks: int) -> Pool:
-    """Groups share one pool: history groups take a block each per `block_size` tokens, windows and states a few blocks
-    per running request."""
-    history = [group for group in plan.groups if group.layer.kind == FULL]
-    if not history:  # windows and states only: history costs nothing, requests hold a fixed number of blocks
-        held = sum(group.layer.pages(1 << 40, 0) for group in plan.groups)
-        return Pool(blocks, plan.scheduler_block if any(g.layer.kind != STATE for g in plan.groups) else 1 << 20, held)
-    held = sum(group.layer.pages(1 << 40, 0) for group in plan.groups if group.layer.kind != FULL)
-    return Pool(
-        blocks // len(history),
-        max(group.layer.block * group.layer.shards for group in history),
-        -(-held // len(history)),
-    )
-
-
 def _overridden(options: EngineOptions, plan: KvPlan) -> Pool:
-    sized = _pool(plan, 1)
+    """A pool of so many tokens, in which running requests hold nothing beside them."""
     tokens = options.kv_tokens or 0
-    return Pool(max(1, tokens // sized.block_size), sized.block_size, 0)
+    sized = Pool(1, PAGE, 0, slots=_PLENTY) if own_state_pool(options) else shared_pool(plan, 1, keeps=keeps(options))
+    return replace(sized, blocks=max(1, tokens // sized.block_size), held=0)
 
 
 def _override(options: EngineOptions) -> KvCapacity:

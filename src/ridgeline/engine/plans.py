@@ -7,7 +7,7 @@ from functools import lru_cache
 from ridgeline.core.topology import Topology
 from ridgeline.engine.kv import KvPlan, plan_groups
 from ridgeline.engine.kvlayers import kv_layers
-from ridgeline.spec.facts.model import ModelArch
+from ridgeline.spec.facts.model import ModelArch, Recurrent
 
 
 @lru_cache(maxsize=512)
@@ -21,3 +21,8 @@ def plan_of(
         return plan_groups(layers, hybrid=hybrid), ""
     except ValueError as error:
         return None, str(error)
+
+
+def recurrent(arch: ModelArch) -> bool:
+    """Whether a model keeps states instead of a cache that grows, in some of its layers."""
+    return any(isinstance(block.attention, Recurrent) for block in arch.blocks)

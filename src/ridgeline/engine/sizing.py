@@ -20,7 +20,7 @@ from ridgeline.engine.formats import Formats, formats_run
 from ridgeline.engine.kv import KvPlan
 from ridgeline.engine.launch import Launch
 from ridgeline.engine.overhead import Key, Overhead, alike, extra_weights, overhead
-from ridgeline.engine.plans import plan_of
+from ridgeline.engine.plans import plan_of, recurrent
 from ridgeline.engine.weights import Weights, constructor_buffers, weights
 from ridgeline.spec.facts.gpu import Gpu
 from ridgeline.spec.facts.model import ModelArch
@@ -57,11 +57,20 @@ def weights_of(arch: ModelArch, topology: Topology, formats: Formats, mtp: bool,
 
 def launch_plan(arch: ModelArch, launch: Launch) -> tuple[KvPlan | None, str]:
     """The cache plan of a launch, or None and why not."""
-    drafts = launch.speculation.drafts if launch.speculation else 0
+    further = launch.speculation.drafts if launch.speculation else 0
+    if caches_prefixes(arch, launch) and recurrent(arch):
+        further += 1  # the state of the boundary before
     fp8 = launch.kv_dtype.startswith("fp8")
     return plan_of(
-        arch, launch.attention, launch.block_size, fp8, launch.kv_rows, launch.mtp, drafts, launch.hybrid
+        arch, launch.attention, launch.block_size, fp8, launch.kv_rows, launch.mtp, further, launch.hybrid
     )  # fmt: skip
+
+
+def caches_prefixes(arch: ModelArch, launch: Launch) -> bool:
+    """Whether prefixes are cached: vLLM leaves that off for recurrent models unless it is told to, as scripts with
+    drafts are taken to do."""
+    told = launch.build.kind != "vllm" or launch.given("enable-prefix-caching") or launch.speculation is not None
+    return launch.prefix_caching and (told or not recurrent(arch))
 
 
 def launch_weights(arch: ModelArch, launch: Launch, formats: Formats, pad: int) -> Weights:

@@ -16,14 +16,15 @@ from typing import NamedTuple
 from ridgeline.core.errors import InputError, Problem
 from ridgeline.core.record import Outcome, Record, Replay
 from ridgeline.core.units import nanoseconds
+from ridgeline.engine.kvpool import HOST_STATES, copies, own_state_pool, token_bytes
 from ridgeline.engine.memory import memory_of
 from ridgeline.engine.options import EngineOptions, options_from
+from ridgeline.engine.plans import recurrent
 from ridgeline.simulate.costparams import CostParameters
 from ridgeline.simulate.engine import Engine, engine_of
 from ridgeline.simulate.points import MODELS, Measured, served_by
 from ridgeline.simulate.virtual import Pools, simulate
 from ridgeline.spec.facts.library import find_gpu
-from ridgeline.spec.facts.model import Recurrent
 from ridgeline.trace.agentx import CUT, agentx_sessions
 from ridgeline.trace.pacing import AgentPacer, PacingSettings
 from ridgeline.trace.prompts import make_prompts
@@ -129,11 +130,13 @@ def agentic_options(point: Measured) -> EngineOptions:
             continue
         break
     plain = not point.drafts and not point.offload
-    if plain and "vllm" in point.engine and any(isinstance(b.attention, Recurrent) for b in options.arch.blocks):
+    if plain and "vllm" in point.engine and recurrent(options.arch):
         options = replace(options, enable_prefix_caching=False)
     if point.offload:
-        own = NODE_HOST_BYTES / 8 * options.topology.attention_tp * options.topology.pp
-        options = replace(options, host_kv_tokens=int(own / (plan.needed(1 << 16, 0) / (1 << 16))))
+        history = NODE_HOST_BYTES / 8 * copies(options, plan)
+        if own_state_pool(options):
+            history /= 1 + HOST_STATES
+        options = replace(options, host_kv_tokens=int(history / token_bytes(options, plan)))
     return options
 
 

@@ -101,8 +101,16 @@ class Crowd:
         assert held is not None
         need = self._needed(computed) - held.size
         pool.allocate(held, need)
+        if self._limits.room:
+            pool.cross(held)
         self._measure(request)
         return need
+
+    def roomy(self) -> int:
+        """Steps in which certainly nobody begins another block. Nobody may be behind."""
+        per_step, booked = self._limits.accepted, self.booked
+        left = (r.room - r.offset - r.level_at(booked + r.origin, per_step) for r in self.members)
+        return max(0, int((min(left) - 1) / per_step))
 
     def _needed(self, computed: int) -> int:
         limits = self._limits

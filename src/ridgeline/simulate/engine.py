@@ -11,13 +11,25 @@ stages; a request is in one batch at a time, but the chunks of a prompt follow e
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from ridgeline.core.units import nanoseconds
+from ridgeline.engine.kvpool import (
+    COUNTED_SLOTS,
+    HOST_STATES,
+    OWN_SLOTS,
+    TRACK,
+    copies,
+    keeps,
+    state_bytes,
+    token_bytes,
+)
 from ridgeline.engine.memory import Memory, memory_of
 from ridgeline.engine.options import EngineOptions
+from ridgeline.engine.plans import recurrent
 from ridgeline.simulate.batch import Batch
 from ridgeline.simulate.contextcost import price_of
 from ridgeline.simulate.costparams import CostParameters, parameters_for
@@ -55,9 +67,14 @@ def limits_of(options: EngineOptions, memory: Memory) -> Limits:
     room = (pool.blocks - pool.held) * pool.block_size  # an overridden pool may be smaller than the longest request
     drafts = options.num_speculative_tokens
     grid = options.checkpoint_interval // pool.block_size
+    kept = keeps(options)
+    slots = (pool.slots or 0) if kept else 0
+    host_blocks = options.host_kv_tokens // pool.block_size
+    block_bytes = token_bytes(options, memory.plan) * pool.block_size
+    weight = math.ceil(state_bytes(options) / block_bytes) if slots else pool.room
     return Limits(
         max_num_batched_tokens=options.max_num_batched_tokens,
-        max_num_seqs=options.max_num_seqs,
+        max_num_seqs=min(options.max_num_seqs, max(1, slots // COUNTED_SLOTS)) if slots else options.max_num_seqs,
         max_model_len=min(options.max_model_len, room - drafts),
         block_size=pool.block_size,
         blocks=pool.blocks,
@@ -75,7 +92,16 @@ def limits_of(options: EngineOptions, memory: Memory) -> Limits:
         prefill_first=options.prefill_first,
         checkpoints=options.checkpoints,
         checkpoint_grid=grid,
-        host_blocks=options.host_kv_tokens // pool.block_size,
+        merges="sglang" in options.engine,
+        room=pool.room,
+        aligned=kept and not slots,
+        slots=slots,
+        own_slots=OWN_SLOTS if slots else 0,
+        track=TRACK if slots else 0,
+        state_weight=weight,
+        host_blocks=host_blocks,
+        host_room=pool.room * copies(options, memory.plan),  # a state is every GPU's own
+        host_slots=int(host_blocks * HOST_STATES / weight) if slots else 0,
     )
 
 
@@ -356,6 +382,8 @@ def engine_of(
     price = price_of(options, parameters or parameters_for(options.gpu.name, options.engine))
     limits = limits_of(options, memory)
     block_bytes = memory.plan.needed(limits.block_size, 0)
+    if recurrent(options.arch):
+        block_bytes = math.ceil(token_bytes(options, memory.plan) * limits.block_size)
     return Engine(
         limits,
         options.topology.dp_ranks,

@@ -27,5 +27,14 @@ class Limits:
     prefill_first: bool = False  # a step prefills or decodes, never both
     checkpoints: str = "all"  # where windows and states can be resumed: "all" | "prompt" | "chunks"
     checkpoint_grid: int = 0  # and at multiples of this many blocks
+    merges: bool = False  # blocks that others have too are given back at once
+    room: int = 0  # blocks that a kept recurrent state takes; 0: it takes none, or has a pool of its own
+    aligned: bool = False  # chunks of prompts end on block boundaries, where states are kept
+    slots: int = 0  # states in a pool of their own
+    own_slots: int = 0  # of these, what a running request has
+    state_weight: int = 0  # what a state weighs on a link, in blocks
+    track: int = 0  # and where its last state is kept when it ends: multiples of so many tokens (0: not at all)
     host_blocks: int = 0  # blocks of a second tier in host memory
+    host_room: int = 0  # what a kept state takes there
+    host_slots: int = 0
     in_turn: bool = False  # a request's next step waits for its last token: other stages hold other requests

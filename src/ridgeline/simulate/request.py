@@ -30,6 +30,7 @@ class Request:
         "held",
         "in_flight",
         "joined",
+        "junction",
         "key",
         "known",
         "last_ns",
@@ -67,6 +68,7 @@ class Request:
         self.external = 0  # of these, tokens that came from another tier
         self.leased = False  # a load from the host tier is or was on the way
         self.remote = 0  # prompt tokens whose KV another engine has and hands over
+        self.junction = 0  # tokens that the cache holds beyond the hit, whose state nobody has kept; 0: none
         self.held: Held | None = None
         self.steps = 0  # decoding steps booked
         self.phase = key * _GOLDEN % 1.0  # where its accepted tokens fall, see `gained`

@@ -23,6 +23,7 @@ from ridgeline.simulate.crowd import Crowd
 from ridgeline.simulate.limits import Limits
 from ridgeline.simulate.pool import BlockPool, Held, Match
 from ridgeline.simulate.request import Request
+from ridgeline.simulate.tier import HostTier
 
 _NOTHING = Match(0, 0)
 _new = tuple.__new__  # makes a NamedTuple without its constructor's own frame; there are millions of them
@@ -43,14 +44,20 @@ class Scheduler:
 
     def __init__(self, limits: Limits, *, lazy: bool = False) -> None:
         self.limits = limits
-        marked = limits.checkpoints != "all"
-        self.pool = BlockPool(limits.blocks, marked=marked, grid=limits.checkpoint_grid)
-        self.host = BlockPool(limits.host_blocks) if limits.host_blocks else None
+        self.pool = BlockPool(
+            limits.blocks,
+            marked=limits.checkpoints != "all",
+            grid=limits.checkpoint_grid,
+            room=limits.room,
+            slots=limits.slots,
+            own=limits.own_slots,
+            merges=limits.merges,
+        )
+        self.host = HostTier(limits) if limits.host_blocks else None
         self.waiting: deque[Request] = deque()
         self.running: list[Request] = []
         self.loading: list[Request] = []  # their blocks are on the way from the host tier
         self.loads: list[tuple[Request, int]] = []  # loads to start: request, blocks
-        self._leases: dict[int, Held] = {}  # by request: blocks of the host tier that a look-up keeps from eviction
         self.fetches: list[tuple[Request, int]] = []  # the same from another engine
         self.turn = 0  # steps of the whole engine, for the prefill interval
         self.queries = 0  # prompt tokens looked up, repeated look-ups of a blocked request included (as vLLM counts)
@@ -145,21 +152,22 @@ class Scheduler:
         held = request.held
         assert held is not None
         came = held.size
-        if self.host is not None and request.key not in self._leases and request.leased:
-            came = max(held.named, min(came, self.host.match(request.hashes, came).blocks))
+        if self.host is not None:
+            came = max(held.named, self.host.still(request, came))
             lost = (held.size - came) * self.limits.block_size
             request.external -= lost
             self.external_hits -= lost
         self.lapse(request)
         self.pool.name(held, came)
+        if self.limits.room or self.limits.slots:
+            self.pool.mark(held, came)
         self.waiting.appendleft(request)
         self._blocked = None
 
     def lapse(self, request: Request) -> None:
-        """A look-up's lease on host blocks ends: from now on they are used last, and may be evicted."""
-        lease = self._leases.pop(request.key, None)
-        if lease is not None and self.host is not None:
-            self.host.release(lease)
+        """A look-up's lease on host blocks ends."""
+        if self.host is not None:
+            self.host.lapse(request)
 
     def schedule(self) -> Batch | None:
         """The next batch, or None when there is nothing to compute."""
@@ -214,13 +222,17 @@ class Scheduler:
                 self._walked.remove(request)
                 ended = True
             elif self.host is not None and outputs == gain:
-                self._store(request)
+                self.host.store(request, request.prompt)  # not of what it has begun to decode
         if ended:
             self.running = [request for request in self.running if not request.done]
         return tokens
 
     def _end(self, request: Request) -> None:
         self._name_full(request)
+        if self.limits.track and request.held is not None:
+            at = request.computed // self.limits.track * self.limits.track
+            if at > request.prompt:
+                self.pool.mark(request.held, at // self.limits.block_size)
         self._free(request)
         request.done = True
 
@@ -236,6 +248,8 @@ class Scheduler:
             return
         room = (pool.free / count - 2) * limits.block_size - limits.query - limits.look_ahead
         most = min(crowd.first_end - crowd.booked, int(room / limits.accepted))
+        if limits.room:
+            most = min(most, crowd.roomy())  # states are kept in the order in which blocks are begun
         if self.waiting and limits.prefill_interval > 1:
             most = min(most, limits.prefill_interval - self.turn % limits.prefill_interval - 1)
         if most >= 2:
@@ -339,7 +353,10 @@ class Scheduler:
                 count = query if query < budget else budget
                 slots = request.computed + count + look_ahead
             else:
-                count = self._chunk(missing, budget)
+                count = self._chunk(request, request.computed, missing, budget)
+                if not count:
+                    index += 1
+                    continue
                 slots = request.computed + count
             held = request.held
             assert held is not None
@@ -354,6 +371,8 @@ class Scheduler:
                     break  # it was the last one and had to give way itself
                 pool.allocate(held, need)
                 batch.attached += need
+                if decodes and limits.room:
+                    pool.cross(held)
             budget -= count
             self._book(batch, request, count, missing, emitted)
             index += 1
@@ -367,8 +386,11 @@ class Scheduler:
             loaded = request.held
             found = Match(loaded.named, 0) if loaded else self._found(request)
             hit = found.blocks * limits.block_size
+            request.junction = found.reach * limits.block_size if found.reach > found.blocks else 0
             missing = request.tokens - hit
-            count = self._chunk(missing, budget)
+            count = self._chunk(request, hit, missing, budget)
+            if not count:
+                break
             has = loaded.size if loaded else found.blocks
             need = max(0, self._blocks(hit + count) - has) + limits.held
             whole = max(0, self._blocks(request.tokens) - has) + limits.held if limits.reserve_full_isl else need
@@ -412,7 +434,7 @@ class Scheduler:
     def _load(self, request: Request, held: Held) -> bool:
         """Start a load when the host tier has more of a request than the GPU and there is room for it."""
         assert self.host is not None
-        there = self.host.match(request.hashes, (request.tokens - 1) // self.limits.block_size).blocks
+        there = self.host.pool.match(request.hashes, (request.tokens - 1) // self.limits.block_size).blocks
         if not request.preemptions:
             self.external_queries += request.tokens - held.size * self.limits.block_size
         more = there - held.size
@@ -422,9 +444,8 @@ class Scheduler:
         self.external_hits += more * self.limits.block_size
         request.external = more * self.limits.block_size
         self.loading.append(request)
-        self.loads.append((request, more))
-        self._leases[request.key] = self.host.hold(request.hashes, there)
-        request.leased = True
+        self.loads.append((request, more + self.limits.state_weight))
+        self.host.lease(request, there)
         return True
 
     def _fetch(self, request: Request, held: Held) -> bool:
@@ -440,30 +461,29 @@ class Scheduler:
         self.external_hits += more * self.limits.block_size
         request.external = more * self.limits.block_size
         self.loading.append(request)
-        self.fetches.append((request, more))
+        self.fetches.append((request, more + self.limits.state_weight))
         return True
 
-    def _store(self, request: Request) -> None:
-        """Copy a request's full blocks to the host tier; writing does not hold anything up."""
-        held = request.held
-        if held is not None and held.named:
-            self._touch(request, held.named)
-
-    def _touch(self, request: Request, blocks: int) -> None:
-        """The first `blocks` blocks of a request are in the host tier and used last."""
-        host = self.host
-        assert host is not None
-        found = host.match(request.hashes, blocks)
-        if blocks - found.blocks + found.free > host.free:
-            return
-        held = host.hold(request.hashes, found.blocks)
-        host.allocate(held, blocks - found.blocks)
-        host.name(held, blocks)
-        host.release(held)
-
-    def _chunk(self, missing: int, budget: int) -> int:
-        threshold = self.limits.long_prefill_token_threshold
-        return min(missing, budget, threshold) if threshold else min(missing, budget)
+    def _chunk(self, request: Request, start: int, missing: int, budget: int) -> int:
+        """Tokens of a prompt that its next step computes from `start` on. Where states take room, chunks end on block
+        boundaries, at the last one that a match may end at, and where another prompt left this one, so that the state
+        there can be kept (vLLM's `align` mode); a block wider than a step is gone through in pieces."""
+        limits = self.limits
+        most = limits.max_num_batched_tokens
+        if limits.long_prefill_token_threshold:
+            most = min(most, limits.long_prefill_token_threshold)
+        count = min(missing, budget, most)
+        if count < 2 or not limits.aligned:
+            return count
+        size, total, end = limits.block_size, request.tokens, start + count
+        if end < max(request.prompt, total - 1):
+            whole = end // size * size
+            end = whole if whole > start or size <= most else end
+        last = (total // size - 1) * size if limits.drop_last else (total - 1) // size * size
+        for stop in ((start // size + 1) * size if start % size else 0, last, request.junction):
+            if start < stop < end:
+                end = stop
+        return max(0, end - start)
 
     def _book(self, batch: Batch, request: Request, count: int, missing: int, emitted: int) -> None:
         """Count progress as made: what is scheduled will be computed, unless the request is preempted or aborted."""
@@ -485,8 +505,11 @@ class Scheduler:
         held = request.held
         if held is not None and computed >= (held.named + 1) * limits.block_size:
             self._name_full(request)
-        if batch.chunks and limits.checkpoints != "all" and held is not None:
-            self._checkpoint(request, ends_prompt=gain > 0 and emitted == 0)
+        if batch.chunks and held is not None:
+            if limits.room or limits.slots:
+                self._keep_state(request, context, decodes=missing == 1 and emitted > 0)
+            elif limits.checkpoints != "all":
+                self._checkpoint(request, ends_prompt=gain > 0 and emitted == 0)
         if gain:
             batch.emitting += 1
             request.in_flight += gain
@@ -496,6 +519,16 @@ class Scheduler:
         assert request.held is not None
         if ends_prompt or self.limits.checkpoints == "chunks":
             self.pool.mark(request.held, min(request.computed, request.prompt) // self.limits.block_size)
+
+    def _keep_state(self, request: Request, start: int, *, decodes: bool) -> None:
+        """A chunk that began at `start` leaves its state behind: at its end where that is a boundary or states are kept
+        before it; SGLang keeps that where another prompt left this one instead, if it lies inside."""
+        limits, held, at = self.limits, request.held, request.computed
+        if decodes or held is None or (limits.aligned and at % limits.block_size):
+            return
+        if limits.slots and start < request.junction < at:
+            at = request.junction
+        self.pool.mark(held, at // limits.block_size)
 
     def _name_full(self, request: Request) -> None:
         """Make full blocks findable: computed tokens only, and only those whose value is known by now."""
@@ -517,7 +550,7 @@ class Scheduler:
     def _free(self, request: Request) -> None:
         if request.held is not None:
             if self.host is not None:
-                self._store(request)
+                self.host.store(request, request.computed)
             self.pool.release(request.held)
             request.held = None
         self._blocked = None
