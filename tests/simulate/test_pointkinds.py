@@ -178,6 +178,9 @@ def test_missing_columns_are_named(tmp_path: Path) -> None:
     path.write_text("a,b\n1,2\n")
     with pytest.raises(InputError, match="no columns that are understood"):
         read_file(path)
+    path.write_text(json.dumps([{**API, "task": "gsm8k", "metrics": {"em_strict": 0.9}}]))
+    with pytest.raises(InputError, match="results of evaluations, and no serving points"):
+        read_file(path)
     path.write_text('{"a": 1}')
     with pytest.raises(InputError, match="no keys that are understood"):
         read_file(path)
@@ -235,7 +238,7 @@ def test_articles_are_read_by_the_words_around_their_tables(tmp_path: Path) -> N
             "file": file, "context": head,
             "header": ["Conc", "tok/s/GPU", "tok/s/user", "TPOT (ms)", "$/M tokens"],
             "rows": [
-                ["4", "**347.9**", "84.49", "11.84", "$1.13"], ["1,024", "847.2", "20.80", "800 ms", "$0.46"],
+                ["4", "**347.9**", "84.49", "11.84", "$1.13"], ["1,024", "847.2", "20.80", "**800 ms**", "$0.46"],
                 ["x", "1", "1", "1", "$1"],
             ],
         },

@@ -134,6 +134,9 @@ def _kind_of(path: Path, content: Content) -> Kind:
             names |= set(record.values)
     for record in content.records[:1]:
         names |= set(record.values)
+    if {"task", "metrics"} <= names:
+        hint = "give the benchmarks of the same runs"
+        raise InputError([Problem("holds results of evaluations, and no serving points", Where(str(path)), hint=hint)])
     missing = {kind: [group for group in kind.needs if not names & set(group)] for kind in kinds()}
     for kind, lacks in missing.items():
         if not lacks:
@@ -315,8 +318,8 @@ def _agentic(record: Record) -> Measured:
     found = layout(record)
     # Where a table has both, time between tokens is of the whole response; the other ends with the last content event.
     tpot = record.positive("mean_itl_s", "mean_tpot_s") or record.positive("mean_tpot_ms", factor=1e-3)
-    seen = record.positive("mean_intvty")
-    median = record.positive("p50_ttft_s", "median_ttft_s")
+    seen = record.positive("mean_intvty", "p50_intvty", "median_intvty")
+    median = record.positive("p50_ttft_s", "median_ttft_s") or record.positive("p50_ttft_ms", factor=1e-3)
     mean = record.positive("mean_ttft_s") or record.positive("mean_ttft_ms", factor=1e-3)
     total, output = record.positive("total_tput_per_gpu", "tput_per_gpu"), record.positive("output_tput_per_gpu")
     return _named(

@@ -41,7 +41,7 @@ _MODELS = (
 )  # fmt: skip
 _LENGTHS = re.compile(r"\b(\d+)k/(\d+)k\b", re.IGNORECASE)
 _LAYOUT = re.compile(r"\b(?:TEP|DEP|TP|DP|EP)\s*=?\s*\d+(?:[\s,/+]*(?:EP|DP|PP)\s*=?\s*\d+)*", re.IGNORECASE)
-_PLAIN = re.compile(r"\*\*|[$]|\s*ms$|\s*s$")
+_UNIT = re.compile(r"\s*m?s$")
 
 
 def articles(tables: Sequence[Record]) -> Read:
@@ -57,13 +57,18 @@ def articles(tables: Sequence[Record]) -> Read:
         file = table.text("file").rsplit("/", 1)[-1]
         said = _said(table.text("context"), file, before.setdefault(file, {}))
         for index, cells in enumerate(listed(table.values.get("rows"))):
-            values = dict(zip(lower, (_PLAIN.sub("", str(cell).strip()) for cell in listed(cells)), strict=False))
+            values = dict(zip(lower, (_plain(str(cell)) for cell in listed(cells)), strict=False))
             row = Record(values, table.path, table.problems, key=f"{table.key}.rows[{index}]", number=table.number)
             name = f"{table.path.name} table {table.number - 1} row {index}"
             _take(lambda row=row, said=said: _row(row, said), table.problems, name, found, left_out)  # type: ignore[misc]
     if others:
         left_out.append(f"{table.path.name}: {others} of {len(tables)} tables hold no serving points")
     return found, left_out
+
+
+def _plain(cell: str) -> str:
+    """A cell without emphasis, currency and unit."""
+    return _UNIT.sub("", cell.replace("**", "").replace("$", "").strip())
 
 
 def _take(
