@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -79,7 +78,8 @@ def section(rows: Sequence[Row], refused: Sequence[str]) -> str:
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
         *(_point(own) for _, own in sorted(points.items())),
         "",
-        f"{len(points)} points, {len(refused)} not covered: "
+        f"{len(points)} points, "
+        + (f"{len(refused)} not covered: " if refused else "all that the tables hold")
         + "; ".join(sorted({r.split(": ", 1)[1] for r in refused})),
     ]
     return "\n".join(lines)
@@ -99,8 +99,8 @@ def main() -> int:
     if missing := [path for path in paths if not path.exists()]:
         print(json.dumps({"bench": "agentic", "skipped": f"no {missing[0]}"}))
         return 0
-    start = time.process_time()
-    rows, refused, *_ = evaluated(paths)
+    start = sum(os.times()[:4])  # processes that replay included
+    rows, refused, *_ = evaluated(paths, jobs=len(os.sched_getaffinity(0)))
     text = section(rows, refused)
     print(text, file=sys.stderr)
     if "--ship" in sys.argv:
@@ -109,7 +109,7 @@ def main() -> int:
         line.name: {name: [round(size, 3), round(bias, 3)] for name, size, bias, _ in line.errors}
         for line in table(rows)
     }
-    print(json.dumps({"bench": "agentic", "cpu_s": round(time.process_time() - start), "errors": errors}))
+    print(json.dumps({"bench": "agentic", "cpu_s": round(sum(os.times()[:4]) - start), "errors": errors}))
     return 0
 
 
