@@ -104,17 +104,28 @@ def _engine(
     own, shipped = weights_of(options), replace(options, formats=Formats(options.arch.experts_format, "fp8"))
     if own > options.gpu.memory_bytes and weights_of(shipped) < own:
         options = shipped  # what is called fp8 there has the checkpoint's own 4-bit experts: it could not start else
-    if (own := weights_of(options)) > options.gpu.memory_bytes:
-        sizes = f"{own / GIB:.0f} GiB of weights on each GPU do not fit its {options.gpu.memory_bytes / GIB:.0f} GiB"
-        raise InputError([Problem(f"{topology.label} of {model} {precision}: {sizes}", hint="is the layout right?")])
+    _must_hold(options, topology, point)
     base = parameters_for("default", "default")
     try:
         memory = memory_of(_filled(options, weights_of(options)))
         room: float | None = memory.pool.blocks * memory.pool.block_size
     except InputError:
         room = None  # it did start, so it was given other limits than the defaults
-    other = price_of(engine_options(point, prefill), base) if prefill else None
+    other = None
+    if prefill is not None:
+        own_options = replace(engine_options(point, prefill), formats=options.formats)
+        _must_hold(own_options, prefill, point)
+        other = price_of(own_options, base)
     return Engine(price_of(options, base), room, other)
+
+
+def _must_hold(options: EngineOptions, topology: Topology, point: Measured) -> None:
+    """Raises InputError when the weights alone are more than the GPUs of a layout have."""
+    own, memory = weights_of(options), options.gpu.memory_bytes
+    if own > memory:
+        sizes = f"{own / GIB:.0f} GiB of weights on each GPU do not fit its {memory / GIB:.0f} GiB"
+        message = f"{topology.label} of {point.model} {point.precision}: {sizes}"
+        raise InputError([Problem(message, hint="is the layout right?")])
 
 
 def _filled(options: EngineOptions, own: float) -> EngineOptions:
