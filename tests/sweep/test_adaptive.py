@@ -208,6 +208,19 @@ def test_repeats_of_a_chosen_cell_are_run_together() -> None:
     assert len(set(found)) == 4
 
 
+def test_what_is_scored_comes_last_and_once() -> None:
+    items = [*planned(CELLS[:7]), Planned(CELLS[0], deploy(CELLS[0])[0], Source.EMULATED, "task", task="gsm8k")]
+    order = AdaptiveOrder(items, predictions(CELLS[:7]), Budget(cells=1), times)
+    first = order.next()
+    assert first is not None and not items[first - 1].task
+    order.done(first, point(CELLS[first - 1], *truth(CELLS[first - 1])))
+    assert order.next() == 8
+    order.done(8, None)
+    assert order.next() is None
+    stored = {first: point(CELLS[first - 1], *truth(CELLS[first - 1])), 8: None}
+    assert AdaptiveOrder(items, predictions(CELLS[:7]), Budget(cells=1), times, stored).next() is None
+
+
 def test_a_failed_cell_is_not_asked_again_and_does_not_spoil_the_prediction() -> None:
     order = AdaptiveOrder(planned(CELLS), predictions(CELLS), unlimited(), times)
     first = order.next()

@@ -97,12 +97,13 @@ def _budget(given: argparse.Namespace) -> int:
     from ridgeline.cli.sweep_options import recipe_settings
     from ridgeline.plan.expand import cells as expand
     from ridgeline.spec.settings import load_settings
-    from ridgeline.sweep.adaptive import parse_budget, picks
+    from ridgeline.sweep.adaptive import parse_budget, picks, series_among
     from ridgeline.sweep.deploy import Modelling
     from ridgeline.sweep.overrides import recipes_with
     from ridgeline.sweep.pinned import pinned
     from ridgeline.sweep.predict import placed_all
     from ridgeline.sweep.settings import SweepSettings
+    from ridgeline.sweep.told import told_by
     from ridgeline.sweep.workload import Workload
     from ridgeline.trace.synth import quickstart_trace
 
@@ -119,7 +120,8 @@ def _budget(given: argparse.Namespace) -> int:
     settings = SweepSettings(duration_s=given.window, warmup_per_lane=1)
     modelling = Modelling(recipe_settings(settings), recipes_with(user), user)
     predictions = placed_all(cells, settings, Workload(settings, given.trace or quickstart_trace()), modelling)
-    chosen = picks(predictions, budget)
+    known = told_by(given.measured or (), series_among(cells), modelling)
+    chosen = picks(predictions, budget, known=known)
     if given.format == "json":
         rows = [
             {"cell": pick.cell.name, "gain": pick.gain, "gpu_hours": pick.gpu_hours, **pick.expected._asdict()}
@@ -235,6 +237,14 @@ def _parser(kind: str) -> argparse.ArgumentParser:
         )
         parser.add_argument(
             "--trace", type=Path, help="with --budget: sessions of agentic cells (default: shipped ones)"
+        )
+        parser.add_argument(
+            "--measured",
+            type=Path,
+            nargs="+",
+            metavar="POINTS",
+            help="with --budget: files of points, as `calibrate` reads them, that tell how wrong predictions of these "
+            "engines are",
         )
         parser.add_argument(
             "--window",

@@ -79,6 +79,9 @@ def sweep(
     budget: Annotated[
         str | None, typer.Option(help="with --adaptive: cells (20), GPU-hours (12h) or a share of all (40%)")
     ] = None,
+    measured: Annotated[
+        list[Path] | None, typer.Option(help="with --adaptive: points of the same engines measured before [repeatable]")
+    ] = None,
     refine: Annotated[bool, typer.Option(help="with --adaptive: concurrencies between the listed ones, too")] = False,
     walltime: Annotated[
         str | None, typer.Option(help="begin no cell that would not end within this time (90m, 4:00:00)")
@@ -99,8 +102,9 @@ def sweep(
     chosen = pinned(chosen_cells(configs, runner_config, cells), user)
     if refine:
         chosen = tuple(_refined(chosen))
-    if (budget or refine) and not adaptive:
-        raise InputError([Problem("goes with --adaptive", key="--budget" if budget else "--refine")])
+    if (budget or refine or measured) and not adaptive:
+        key = "--budget" if budget else "--refine" if refine else "--measured"
+        raise InputError([Problem("goes with --adaptive", key=key)])
     if walltime and executor == "slurm":
         hint = "`time` among the scheduler options of the fleet is the walltime of its jobs"
         raise InputError([Problem("goes with --executor local", key="--walltime", hint=hint)])
@@ -146,7 +150,7 @@ def sweep(
     if adaptive:
         from ridgeline.cli.sweep_extras import chooser
 
-        job.sweep.choose = chooser(job.sweep, budget, deploy.modelling)
+        job.sweep.choose = chooser(job.sweep, budget, deploy.modelling, measured or ())
     return job.run(out or Path("runs") / configs[0].stem, as_json=as_json, cluster=_cluster(executor, config))
 
 

@@ -21,22 +21,25 @@ if TYPE_CHECKING:
 LEAST_PREDICTED_S = 300  # a short window of few lanes has too few answers to place a cell by
 
 
-def chooser(sweep: Sweep, budget: str | None, modelling: Modelling) -> Chooser:
-    """Predict every cell, then pick the next one from what was measured. Raises InputError for a budget that is not
-    understood."""
-    from ridgeline.sweep.adaptive import AdaptiveOrder, parse_budget, unlimited
+def chooser(sweep: Sweep, budget: str | None, modelling: Modelling, measured: Sequence[Path] = ()) -> Chooser:
+    """Predict every cell, then pick the next one from what was measured, here and in files of points. Raises InputError
+    for a budget that is not understood and for a file that cannot be read."""
+    from ridgeline.sweep.adaptive import AdaptiveOrder, parse_budget, series_among, unlimited
     from ridgeline.sweep.predict import placed_all
+    from ridgeline.sweep.told import told_by
     from ridgeline.sweep.workload import Workload
 
     limit: Budget = parse_budget(budget) if budget else unlimited()
+    known = told_by(measured, series_among(sweep.cells), modelling)
 
     def choose(planned, stored, fits, said):  # type: ignore[no-untyped-def]  # a Chooser
         cells = list({item.cell.name: item.cell for item in planned if not item.task}.values())
         longer = replace(sweep.settings, duration_s=max(LEAST_PREDICTED_S, sweep.settings.duration_s))
         predictions = placed_all(cells, longer, Workload(longer, sweep.workload.trace), modelling)
         return AdaptiveOrder(
-            planned, predictions, limit, lambda at: sweep.expected(planned[at - 1]), stored, fits=fits, said=said
-        )
+            planned, predictions, limit, lambda at: sweep.expected(planned[at - 1]), stored,
+            known=known, fits=fits, said=said,
+        )  # fmt: skip
 
     return choose
 

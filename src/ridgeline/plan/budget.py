@@ -138,6 +138,11 @@ class Planner:
         moved = self._prior + believed.mean
         return moved[:, 0], moved[:, 1], believed.deviation
 
+    def expected(self, index: int) -> Seen:
+        """Where a candidate is believed to lie."""
+        x, y = np.exp(self._prior[index] + self._believed().mean[index])
+        return Seen(float(x), float(y))
+
     def _believed(self) -> Posterior:
         if self._belief is None:
             places = [candidate.place for candidate in self.candidates]
@@ -275,6 +280,6 @@ def choose(
     found: list[Choice] = []
     while (choice := planner.best(budget - planner.spent)) is not None:
         candidate = choice.candidate
-        planner.tell(choice.at, measure(candidate) if measure else Seen(candidate.x, candidate.y))
+        planner.tell(choice.at, measure(candidate) if measure else planner.expected(choice.at))
         found.append(choice)
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import NamedTuple, Protocol
@@ -27,6 +27,9 @@ from ridgeline.sweep.times import Times
 START_S = 600.0  # from an empty node to a warm engine, when nothing else is known
 _X, _Y = "interactivity.p50", "throughput_per_gpu.total"
 
+Told = Mapping[tuple[object, ...], Sequence[Known]]
+_NOTHING: Told = {}
+
 
 class Budget(NamedTuple):
     """What may be spent; at most one of the three is set."""
@@ -39,6 +42,14 @@ class Budget(NamedTuple):
 def unlimited() -> Budget:
     """As much as adds anything."""
     return Budget()
+
+
+def series_among(cells: Iterable[Cell]) -> dict[tuple[object, ...], Cell]:
+    """The series of cells, with the first cell of each."""
+    found: dict[tuple[object, ...], Cell] = {}
+    for cell in cells:
+        found.setdefault(series_of(cell), cell)
+    return found
 
 
 class Pick(NamedTuple):
@@ -97,21 +108,25 @@ def series_of(cell: Cell) -> tuple[object, ...]:
 
 
 def picks(
-    predictions: Sequence[Prediction], budget: Budget, measure: Callable[[Cell], Seen | None] | None = None
+    predictions: Sequence[Prediction],
+    budget: Budget,
+    measure: Callable[[Cell], Seen | None] | None = None,
+    known: Told = _NOTHING,
 ) -> list[Pick]:
     """Cells in the order to run them. `measure` runs a cell and tells what was seen (None: it failed, and is not asked
-    again); without it predictions are believed, which gives the plan before the first start."""
+    again); without it predictions are believed, which gives the plan before the first start. `known`: by series, what
+    was measured of its engine before (sweep/told.py)."""
     members: list[tuple[Cell, Candidate, int]] = []
     for number, prediction in enumerate(predictions):
         point, engine = prediction.point, prediction.engine or prediction.cell.line
         found = candidate_of(prediction.cell, point, engine) if point is not None else None
         if found is not None:
             members.append((prediction.cell, found, number))
-    spending = _Spending.of(members, budget)
+    spending = _Spending.of(members, budget, known)
     chosen: list[Pick] = []
     while (choice := spending.choice()) is not None:
         series, made = choice
-        cell, expected = predictions[series.places[made.at][0]].cell, Seen(made.candidate.x, made.candidate.y)
+        cell, expected = predictions[series.places[made.at][0]].cell, series.planner.expected(made.at)
         if measure is None:
             series.tell(made.at, expected)
         else:
@@ -134,8 +149,8 @@ class AdaptiveOrder:
     predictions: Sequence[Prediction]
     budget: Budget
     times: Callable[[int], Times]  # of a cell by its place from 1, real seconds
-    found: Mapping[int, Point] = field(default_factory=dict)
-    finished: frozenset[int] = frozenset()  # evaluations that are stored
+    found: Mapping[int, Point | None] = field(default_factory=dict)  # None: scored
+    known: Told = field(default_factory=dict)  # of each series' engine, from points measured before
     fits: Callable[[int, bool], bool] = lambda index, starts: True
     said: Callable[[int, str], None] = lambda index, text: None
     _spending: _Spending = field(init=False)
@@ -150,7 +165,7 @@ class AdaptiveOrder:
         for at, item in enumerate(self.planned, 1):
             if not item.task:
                 repeats[item.cell.name].append(at)
-            elif at not in self.finished:
+            elif at not in self.found:
                 self._tasks.append(at)
         members: list[tuple[Cell, Candidate, int]] = []
         for name, own in repeats.items():
@@ -167,11 +182,11 @@ class AdaptiveOrder:
                 continue
             candidate = replace(candidate, run_cost=candidate.run_cost * len(own))
             members += [(cell, candidate, at) for at in own]
-        self._spending = _Spending.of(members, self.budget)
+        self._spending = _Spending.of(members, self.budget, self.known)
         for series in self._spending.series:
             for place, own in enumerate(series.places):
                 if all(at in self.found for at in own):
-                    self._spending.settle_stored(series, place, _together([seen_of(self.found[at]) for at in own]))
+                    self._spending.settle_stored(series, place, _together([self._stored(at) for at in own]))
 
     def next(self) -> int | None:
         while not self._queue and (choice := self._spending.choice(self._poor)) is not None:
@@ -181,8 +196,8 @@ class AdaptiveOrder:
                 series.planner.exclude(made.at)
                 continue
             self._next, self._queue = choice, left
-            self._seen = [seen for at in series.places[made.at] if at in self.found
-                          and (seen := seen_of(self.found[at])) is not None]  # fmt: skip
+            stored = [self._stored(at) for at in series.places[made.at] if at in self.found]
+            self._seen = [seen for seen in stored if seen is not None]
             spent = f"{made.cost:.2f} GPU-hours; {series.planner.spent:.2f} of {series.hours:.2f} are spent"
             self.said(left[0], f"gain {made.gain:.1%} of the frontier, {spent}")
         if self._queue:
@@ -190,6 +205,10 @@ class AdaptiveOrder:
         while self._tasks and not self.fits(self._tasks[0], True):
             self._tasks.pop(0)
         return self._tasks[0] if self._tasks else None
+
+    def _stored(self, at: int) -> Seen | None:
+        point = self.found[at]
+        return seen_of(point) if point is not None else None
 
     def _poor(self, series: _Series, cheapest: int) -> None:
         cost = series.planner.cost(cheapest)
@@ -275,7 +294,7 @@ class _Spending:
     _at: int = 0
 
     @classmethod
-    def of(cls, members: Sequence[tuple[Cell, Candidate, int]], budget: Budget) -> _Spending:
+    def of(cls, members: Sequence[tuple[Cell, Candidate, int]], budget: Budget, known: Told) -> _Spending:
         """`members`: cells with their costs and their places in the sweep; repeats of one cell are one choice."""
         own: dict[tuple[object, ...], dict[str, tuple[Cell, Candidate, list[int]]]] = defaultdict(dict)
         for cell, candidate, at in members:
@@ -290,7 +309,7 @@ class _Spending:
                 _Series(
                     engine_of(first),
                     first.scenario.name,
-                    Planner([candidate for _, candidate, _ in cells.values()]),
+                    Planner([candidate for _, candidate, _ in cells.values()], known=known.get(series_of(first), ())),
                     [places for _, _, places in cells.values()],
                     hours * budget.share if budget.share else budget.hours * share if budget.hours else math.inf,
                     budget.cells * share if budget.cells else math.inf,

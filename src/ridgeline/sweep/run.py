@@ -72,7 +72,8 @@ class Planned(NamedTuple):
         return f"{name}, repeat {self.repeat}" if self.repeat > 1 else name
 
 
-Chooser = Callable[[Sequence[Planned], Mapping[int, Point], Fits, Say], Order]  # all cells, points that are stored
+# All cells, what is stored of them: a point, or None for what is scored.
+Chooser = Callable[[Sequence[Planned], Mapping[int, Point | None], Fits, Say], Order]
 
 
 class Summary(NamedTuple):
@@ -239,15 +240,14 @@ class _Run:
 
     def all(self) -> Summary:
         todo: list[tuple[int, Planned]] = []
-        stored: dict[int, Point] = {}
+        stored: dict[int, Point | None] = {}
         for index, item in enumerate(self.planned, 1):
             if not self.sweep.finished(self.folder, item):
                 todo.append((index, item))
                 continue
             self.skipped += 1
             self._tell("skip", index)
-            if not item.task:
-                stored[index] = self.folder.point_of(item.run_key)
+            stored[index] = None if item.task else self.folder.point_of(item.run_key)
         choose = self.sweep.choose
         order = in_order(todo, self._fits) if choose is None else choose(self.planned, stored, self._fits, self._said)
         while (following := order.next()) is not None and self._start(order, following):
