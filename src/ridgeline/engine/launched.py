@@ -21,6 +21,7 @@ from ridgeline.engine.builds import Build, expert_pad
 from ridgeline.engine.formats import Formats
 from ridgeline.engine.hosting import offload_of, offloaded_bytes
 from ridgeline.engine.kv import longest_that_fits
+from ridgeline.engine.kvpool import HOST_STATES, copies, own_state_pool, token_bytes
 from ridgeline.engine.launch import Launch
 from ridgeline.engine.memory import NON_TORCH, memory_of
 from ridgeline.engine.options import EngineOptions, options_from
@@ -213,9 +214,9 @@ def related(launch: Launch, around: Around) -> dict[str, float]:
 
 
 def host_tokens(launch: Launch, options: EngineOptions, around: Around) -> int:
-    """Tokens of one rank that its share of host memory holds; 0 without a host tier. Every GPU of a rank keeps its own
-    part of each token there."""
-    if not offload_of(launch):
+    """Tokens of one rank that its share of host memory holds; 0 without a host tier."""
+    name = offload_of(launch)
+    if not name:
         return 0
     if launch.hicache_ratio is not None and launch.hicache_gb is None:
         pool = memory_of(options).pool
@@ -223,13 +224,18 @@ def host_tokens(launch: Launch, options: EngineOptions, around: Around) -> int:
     held = offloaded_bytes(launch, around.services)
     each = around.share if held is None else held / launch.topology.gpus
     if not each:
-        name = offload_of(launch)
         hint = "give --runner-config, which says how much host memory the runner has"
         raise EnvironmentFailed(f"`{name}` offloads KV into host memory of unknown size", hint=hint)
-    return int(each / bytes_per_token(options))
+    return hosted_tokens(options, each, name)
 
 
-def bytes_per_token(options: EngineOptions) -> float:
-    """Cache of one token of a long context on one GPU."""
-    many = 1 << 16
-    return memory_of(replace(options, kv_tokens=options.max_model_len)).plan.needed(many, 0) / many
+def hosted_tokens(options: EngineOptions, each: float, backend: str) -> int:
+    """Tokens of one rank that `each` bytes of host memory a GPU hold. Every GPU of a rank keeps its own part of a token
+    there, equal or not; stores beside the engine have a latent that all of them hold once. SGLang's states take their
+    part."""
+    plan = memory_of(replace(options, kv_tokens=options.max_model_len)).plan
+    once = any(store in backend.lower() for store in ("lmcache", "mooncake"))
+    history = each * (copies(options, plan) if once else 1)
+    if own_state_pool(options):
+        history /= 1 + HOST_STATES
+    return int(history / token_bytes(options, plan))

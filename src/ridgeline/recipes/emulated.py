@@ -20,7 +20,7 @@ from ridgeline.core.units import GB
 from ridgeline.core.where import Where
 from ridgeline.engine.emulated_argv import words_of
 from ridgeline.engine.formats import formats_run
-from ridgeline.engine.launched import bytes_per_token
+from ridgeline.engine.launched import hosted_tokens
 from ridgeline.engine.options import EngineOptions, options_from
 from ridgeline.recipes.placement import place
 from ridgeline.recipes.settings import Facts, RecipeSettings
@@ -120,7 +120,8 @@ def with_budget(cell: Cell, facts: Facts, options: EngineOptions) -> EngineOptio
     if share <= 0:
         hint = "give --runner-config, which says how much host memory the runner has"
         raise EnvironmentFailed(f"KV offloading without a host-memory budget (cell {cell.name})", hint=hint)
-    return replace(options, host_kv_tokens=int(share / bytes_per_token(options)))
+    backend = cell.arm.kv_offload_backend.name if cell.arm.kv_offload_backend else ""
+    return replace(options, host_kv_tokens=hosted_tokens(options, share, backend))
 
 
 def host_share(cell: Cell, facts: Facts) -> float:
