@@ -76,7 +76,7 @@ class Belief:
             drawn, whole = drawn[:, :own] - noisy @ solved, whole.copy()
             whole[:own, :own] -= across.T @ solved
         self._mean, self._cover, self._drawn = mean, whole[:own, :own], drawn
-        self._told, self._misfit = len(known), misfit
+        self._told, self._misfit, self._seed = len(known), misfit, seed
         self._noise = NOISE * np.random.default_rng(seed + 2).standard_normal((draws, own))
 
     def given(self, errors: Mapping[int, tuple[float, float]]) -> Posterior:
@@ -95,8 +95,10 @@ class Belief:
             variance = np.diag(cover) - np.einsum("ij,ij->j", solved, cover[seen])
         else:
             variance = np.diag(cover)
-        size = (FREEDOM - 2 + misfit) / (FREEDOM - 2 + self._told + len(errors))
-        return Posterior(mean, np.sqrt(np.maximum(variance * size, 1e-9)), drawn * np.sqrt(size))
+        freedom = FREEDOM + self._told + len(errors)
+        size = (FREEDOM - 2 + misfit) / (freedom - 2)
+        tails = np.random.default_rng(self._seed + 3).chisquare(freedom, len(drawn)) / (freedom - 2)
+        return Posterior(mean, np.sqrt(np.maximum(variance * size, 1e-9)), drawn * np.sqrt(size / tails)[:, None])
 
 
 def covariance(places: Sequence[Place]) -> Vector:

@@ -176,18 +176,21 @@ class Planner:
         return self.cost(index) - self.candidates[index].run_cost
 
     def _gains(self) -> Vector:
-        """By how much of the frontier each cell would raise it: (cells, draws x levels)."""
+        """By how much of the best that there may be each cell would raise the frontier: (cells, draws x levels). Each
+        draw is one way the series may turn out; levels that nothing reaches in it do not count."""
         believed = self._believed()
         moved = np.exp(self._prior + believed.mean)
-        have = frontier_at(self.seen.values(), self.levels)
-        hopes = (Seen(*moved[i]) for i in range(len(moved)) if i not in self.excluded)
-        scale = np.maximum(have, frontier_at(hopes, self.levels))
         error = np.exp(believed.draws)
         drawn_x, drawn_y = (moved[:, 0] * error * self._apart).T, (moved[:, 1] * error).T
         found = np.where(drawn_x[:, :, None] >= np.array(self.levels), drawn_y[:, :, None], 0.0)
+        gone = sorted(self.excluded | self.seen.keys())
+        found[gone] = 0.0
+        have = frontier_at(self.seen.values(), self.levels)
+        best = np.maximum(found.max(axis=0), have)
+        counted = np.maximum(1, (best > 0).sum(axis=1, keepdims=True)) / len(self.levels)
         found -= have
         np.maximum(found, 0.0, out=found)
-        found *= (scale > 0) / np.maximum(scale, 1e-9)
+        found /= np.maximum(best, 1e-9) * counted
         return found.reshape(len(found), -1)
 
     def _plan(self, arms: Mapping[str, list[int]], gains: Vector, budget: float) -> tuple[int, ...]:
@@ -273,10 +276,11 @@ def choose(
     measure: Callable[[Candidate], Seen] | None = None,
     levels: Sequence[float] = LEVELS,
     known: Sequence[Known] = (),
+    seed: int = 0,
 ) -> list[Choice]:
     """Cells in the order to run them, within `budget` GPU-hours. Without `measure` the prediction is believed, as
     corrected by what is `known` of the same engine under other lengths."""
-    planner = Planner(candidates, levels=levels, known=known)
+    planner = Planner(candidates, levels=levels, known=known, seed=seed)
     found: list[Choice] = []
     while (choice := planner.best(budget - planner.spent)) is not None:
         candidate = choice.candidate

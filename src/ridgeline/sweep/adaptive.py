@@ -198,7 +198,8 @@ class AdaptiveOrder:
             self._next, self._queue = choice, left
             stored = [self._stored(at) for at in series.places[made.at] if at in self.found]
             self._seen = [seen for seen in stored if seen is not None]
-            spent = f"{made.cost:.2f} GPU-hours; {series.planner.spent:.2f} of {series.hours:.2f} are spent"
+            of = f" of {series.hours:.3g}" if math.isfinite(series.hours) else ""
+            spent = f"{made.cost:.3g} GPU-hours; {series.planner.spent:.3g}{of} are spent"
             self.said(left[0], f"gain {made.gain:.1%} of the frontier, {spent}")
         if self._queue:
             return self._queue[0]
@@ -212,7 +213,7 @@ class AdaptiveOrder:
 
     def _poor(self, series: _Series, cheapest: int) -> None:
         cost = series.planner.cost(cheapest)
-        text = f"left out, with its start it costs {cost:.2f} GPU-hours and {series.left:.2f} are left"
+        text = f"left out, with its start it costs {cost:.3g} GPU-hours and {series.left:.3g} are left"
         self.said(series.places[cheapest][0], text)
 
     def done(self, index: int, point: Point | None) -> None:
