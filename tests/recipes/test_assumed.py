@@ -81,7 +81,7 @@ def test_an_accuracy_run_pins_no_acceptance() -> None:
 
 def test_limits_of_sglang_are_those_of_a_rank() -> None:
     got = options(cell(arm=Arm(DEP8, spec_decoding="mtp"), concurrency=64, runner="cluster:b200-nv", **SGLANG))
-    assert (got.engine, got.prefill_first, got.scheduler_reserve_full_isl) == ("sglang", True, False)
+    assert (got.engine, got.prefill_first, got.scheduler_reserve_full_isl) == ("sglang", True, True)
     assert (got.max_num_seqs, got.max_num_batched_tokens) == (16, 8192)
     assert (got.max_cudagraph_capture_size, got.cudagraph_mode) == (16 * 4, "FULL_DECODE_ONLY")
     assert got.router == "round-robin", "without a router SGLang's ranks take turns"

@@ -167,7 +167,7 @@ def test_a_cache_too_small_for_its_lanes_collapses(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(f"{module}.agentic_options", lambda point: replace(own(point), kv_tokens=400_000))
     lost = predicted(point, p, 60)
     assert kept is not None and lost is not None
-    assert lost.hit < 0.8 < 0.9 < kept.hit and lost.ttft_mean_s > kept.ttft_mean_s
+    assert lost.hit < 0.9 < kept.hit and lost.ttft_mean_s > kept.ttft_mean_s
     assert kept.ttft_median_s > p.text_token_s * kept.prompt / 2  # text is tokenised before anything else
 
 

@@ -55,13 +55,22 @@ def test_an_arrival_stops_sglangs_decoding_and_not_vllms() -> None:
         assert step(scheduler)[0] == second
 
 
-def test_sglang_admits_what_may_not_fit_whole() -> None:
-    for limits, admitted in ((SGLANG, True), (LIMITS, False)):
+def test_a_prompt_waits_for_room_for_all_of_it_and_under_sglang_for_its_answer() -> None:
+    waits = replace(SGLANG, reserve_full_isl=True)
+    cases = ((SGLANG, 1, True), (LIMITS, 1, False), (waits, 1, False))
+    for limits, out, admitted in cases:
         scheduler = scheduler_of(replace(limits, blocks=20, max_num_batched_tokens=16), request(0, 40, 9))
         steps(scheduler, 4)
-        scheduler.add(request(1, 60, 1))  # fifteen blocks, and ten are free
+        scheduler.add(request(1, 60, out))  # fifteen blocks, and ten are free
         step(scheduler)
         assert (len(scheduler.running) == 2) is admitted
+    for answer, out, admitted in ((0, 40, True), (8, 40, False), (8, 4, True), (40, 40, False)):
+        limits = replace(waits, blocks=20, max_num_batched_tokens=16, reserve_answer=answer)
+        scheduler = scheduler_of(limits, request(0, 40, 9))
+        steps(scheduler, 4)
+        scheduler.add(request(1, 32, out))  # eight blocks, and nine are free
+        step(scheduler)
+        assert (len(scheduler.running) == 2) is admitted, (answer, out)
 
 
 @pytest.mark.parametrize(("interval", "turns"), [(1, [1]), (4, [4]), (3, [3])])

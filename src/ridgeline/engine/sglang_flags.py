@@ -58,7 +58,6 @@ def sglang_launch(service: Service, build: Build) -> Launch:
         speculation=speculation,
         attention_backend=o.text("attention-backend"),
         moe_backend=o.text("moe-runner-backend"),
-        reserves=False,
         prefill_alone=not o.switch("enable-mixed-chunk"),
         redundant_experts=o.integer("ep-num-redundant-experts") or 0,
         hicache_ratio=o.number("hicache-ratio") if o.switch("enable-hierarchical-cache") else None,

@@ -105,7 +105,6 @@ def _options(cell: Cell, facts: Facts, topology: Topology, settings: RecipeSetti
         engine=build_name(benchmark.framework),
         num_speculative_tokens=0 if arm.spec_decoding == "none" else DRAFTS,
         prefill_first=sglang,
-        scheduler_reserve_full_isl=not sglang,
         seed=settings.seed,
     )
     options = replace(options, formats=formats_run(facts.arch, benchmark.precision, facts.gpu))

@@ -119,7 +119,6 @@ def agentic_options(point: Measured) -> EngineOptions:
             max_num_seqs=max(8, 2 * point.conc),
             max_num_batched_tokens=start.tokens,
             prefill_first=sglang,
-            scheduler_reserve_full_isl=not sglang,
             gpu_memory_utilization=start.share,
         )
         try:

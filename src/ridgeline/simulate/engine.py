@@ -57,6 +57,7 @@ class Step(NamedTuple):
     tokens: list[list[Token]]  # per rank
 
 
+_CLIP = 4096  # tokens of an answer that SGLang looks for room for (schedule_policy.py, CLIP_MAX_NEW_TOKENS)
 _SHORTEST_LEAP = 4  # steps: below that pricing them one by one is as fast
 _LONGEST_LEAP = 256  # over so many the price of a step still grows in a straight line
 
@@ -67,7 +68,7 @@ def limits_of(options: EngineOptions, memory: Memory) -> Limits:
     room = (pool.blocks - pool.held) * pool.block_size  # an overridden pool may be smaller than the longest request
     drafts = options.num_speculative_tokens
     grid = options.checkpoint_interval // pool.block_size
-    kept = keeps(options)
+    kept, sglang = keeps(options), "sglang" in options.engine
     slots = (pool.slots or 0) if kept else 0
     host_blocks = options.host_kv_tokens // pool.block_size
     block_bytes = token_bytes(options, memory.plan) * pool.block_size
@@ -82,7 +83,8 @@ def limits_of(options: EngineOptions, memory: Memory) -> Limits:
         prefix_caching=options.enable_prefix_caching,
         long_prefill_token_threshold=options.long_prefill_token_threshold,
         watermark_blocks=int(options.watermark * pool.blocks),
-        reserve_full_isl=options.scheduler_reserve_full_isl,
+        reserve_full_isl=options.scheduler_reserve_full_isl or sglang,
+        reserve_answer=_CLIP if sglang else 0,
         query=1 + drafts,
         accepted=options.accepted_per_step,
         look_ahead=drafts,
@@ -92,7 +94,7 @@ def limits_of(options: EngineOptions, memory: Memory) -> Limits:
         prefill_first=options.prefill_first,
         checkpoints=options.checkpoints,
         checkpoint_grid=grid,
-        merges="sglang" in options.engine,
+        merges=sglang,
         room=pool.room,
         aligned=kept and not slots,
         slots=slots,
@@ -117,7 +119,8 @@ class Engine:
     """Ranks, the steps under way, and the one planned behind them. `lazy`: steps that only decode are not walked and
     tell no tokens; what a request got follows from `Request.emits` and `stamps`. A rank with nothing but such steps
     before it is *calm*: the others' steps pass it by, and it is told of them when something happens to it. `stages`:
-    of a pipeline; a step takes its price in each, and the next one may begin when the first stage is through."""
+    of a pipeline; a step takes its price in each, and the next one may begin when the first stage is through.
+    `front_ends`: servers that take requests in; None: one a rank."""
 
     def __init__(
         self,
@@ -131,8 +134,10 @@ class Engine:
         load_s: float = 0.0,
         lease_s: float = 5.0,
         handover: Handover | None = None,
+        front_ends: int | None = None,
     ) -> None:
         self.limits = limits
+        self.front_ends = front_ends or ranks
         self.price = price
         lazy = lazy and stages == 1
         self.ranks = [Scheduler(limits, lazy=lazy) for _ in range(ranks)]
@@ -391,6 +396,7 @@ def engine_of(
         async_scheduling=options.async_scheduling,
         lazy=lazy,
         stages=topology.pp,
+        front_ends=1 if "sglang" in options.engine else None,
         lease_s=options.host_lease_s,
         load_s=block_bytes / (options.gpu.host_bandwidth * price.p.link),
         handover=Handover(

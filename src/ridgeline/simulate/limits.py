@@ -19,6 +19,7 @@ class Limits:
     long_prefill_token_threshold: int = 0
     watermark_blocks: int = 0
     reserve_full_isl: bool = True
+    reserve_answer: int = 0  # and so many tokens of its answer at most (SGLang)
     query: int = 1  # tokens of a decoding request in a step: one and the drafts
     accepted: float = 1.0  # tokens a decoding step yields on average
     look_ahead: int = 0  # further slots a decoding request needs for drafts

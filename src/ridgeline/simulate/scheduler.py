@@ -393,7 +393,10 @@ class Scheduler:
                 break
             has = loaded.size if loaded else found.blocks
             need = max(0, self._blocks(hit + count) - has) + limits.held
-            whole = max(0, self._blocks(request.tokens) - has) + limits.held if limits.reserve_full_isl else need
+            whole = need
+            if limits.reserve_full_isl:
+                answer = min(limits.reserve_answer, request.max_tokens - request.outputs - request.in_flight)
+                whole = max(0, self._blocks(request.tokens + answer) - has) + limits.held
             if max(need, whole) + found.free > pool.free - limits.watermark_blocks and (self.running or pool.used):
                 self._blocked = (request, hit)
                 break
