@@ -142,6 +142,16 @@ def test_a_budget_of_cells_holds_over_all_series() -> None:
         assert 1 <= len(run_all(order, both)) <= most
 
 
+def test_what_is_stored_counts_whichever_series_it_is_of() -> None:
+    both = [*lengths(CELLS, 1024), *lengths(CELLS, 8192)]
+    later = {at: point(both[at - 1], *truth(both[at - 1])) for at in range(len(CELLS) + 1, len(CELLS) + 7)}
+    found = run_all(AdaptiveOrder(planned(both), predictions(both), Budget(cells=7), times, later), both)
+    assert len(found) == 1, "six of seven are there"
+    spent = sum(both[at - 1].gpus * 670 for at in later) / 3600
+    hours = Budget(hours=spent)
+    assert run_all(AdaptiveOrder(planned(both), predictions(both), hours, times, later), both) == []
+
+
 def test_what_one_series_leaves_the_next_may_spend() -> None:
     """A series of one cell that cannot be had for its share: the other one has it."""
     small, large = lengths([cell(512, 8)], 512), lengths(CELLS, 8192)

@@ -289,9 +289,12 @@ class _Series:
 
 @dataclass(slots=True)
 class _Spending:
-    """A budget over several series: each has its share, and what one leaves the next may spend."""
+    """A budget over several series: each has its share, and what one leaves the next may spend. What they spend
+    together never passes the whole: shares follow costs, which an interrupted sweep may have learned better."""
 
     series: list[_Series]
+    hours: float
+    most: float
     _at: int = 0
 
     @classmethod
@@ -316,7 +319,7 @@ class _Spending:
                     budget.cells * share if budget.cells else math.inf,
                 )
             )
-        return cls(found)
+        return cls(found, sum(series.hours for series in found), float(budget.cells or math.inf))
 
     def choice(
         self, poor: Callable[[_Series, int], None] = lambda series, cheapest: None
@@ -326,15 +329,14 @@ class _Spending:
         while self._at < len(self.series):
             series = self.series[self._at]
             planner = series.planner
-            made = None
-            # a share of a cell is worth one as long as the series before have left it
-            if math.isinf(series.most) or series.ran + 1 <= series.most + 1e-9:
-                made = planner.best(series.left)
-            if made is not None and series.ran + len(series.places[made.at]) <= series.most + 1e-9:
+            left = min(series.left, self.hours - sum(each.planner.spent for each in self.series))
+            cells = min(series.most - series.ran, self.most - sum(each.ran for each in self.series)) + 1e-9
+            made = planner.best(left) if cells >= 1 else None
+            if made is not None and len(series.places[made.at]) <= cells:
                 return series, made
             if not planner.seen and not planner.excluded and math.isfinite(series.hours):
                 cheapest = min(range(len(series.places)), key=planner.cost)
-                if planner.cost(cheapest) > series.left:
+                if planner.cost(cheapest) > left:
                     poor(series, cheapest)
             self._at += 1
             if self._at < len(self.series):
