@@ -5,7 +5,7 @@ import pytest
 
 from ridgeline.core.errors import InputError
 from ridgeline.plan.budget import Candidate, Planner, Seen, choose, frontier_at
-from ridgeline.sweep.adaptive import Budget, parse_budget
+from ridgeline.sweep.spending import Budget, parse_budget
 
 LEVELS = (20.0, 40.0, 60.0, 100.0)
 

@@ -15,9 +15,10 @@ from ridgeline.core.cell import Cell
 from ridgeline.core.point import Measure, Point, Source, Validity
 from ridgeline.launch.blame import Blame
 from ridgeline.sweep import run as sweep_run
-from ridgeline.sweep.adaptive import AdaptiveOrder, Budget, parse_budget, refined, unlimited
+from ridgeline.sweep.adaptive import AdaptiveOrder, refined
 from ridgeline.sweep.predict import Prediction
 from ridgeline.sweep.run import Planned, Summary
+from ridgeline.sweep.spending import Budget, parse_budget, unlimited
 from ridgeline.sweep.times import Times
 
 CONCURRENCIES = (1, 2, 4, 8, 16, 32, 64)

@@ -11,9 +11,9 @@ from tests.e2e.command import CONFIG
 from ridgeline.cli.search import chosen_cells
 from ridgeline.core.cell import Arm, Cell, Scenario
 from ridgeline.core.topology import Pool, Topology
-from ridgeline.sweep.adaptive import candidate_of
 from ridgeline.sweep.predict import placed_all, predict
 from ridgeline.sweep.settings import SweepSettings
+from ridgeline.sweep.spending import candidate_of
 from ridgeline.sweep.workload import Workload
 from ridgeline.trace.synth import quickstart_trace
 

@@ -14,8 +14,8 @@ from ridgeline.core.topology import Topology
 from ridgeline.simulate.costparams import parameters_for
 from ridgeline.simulate.fit import predict
 from ridgeline.simulate.points import read_points
-from ridgeline.sweep.adaptive import series_among
 from ridgeline.sweep.deploy import SHIPPED
+from ridgeline.sweep.spending import series_among
 from ridgeline.sweep.told import told_by
 
 HEADER = (

@@ -97,12 +97,13 @@ def _budget(given: argparse.Namespace) -> int:
     from ridgeline.cli.sweep_options import recipe_settings
     from ridgeline.plan.expand import cells as expand
     from ridgeline.spec.settings import load_settings
-    from ridgeline.sweep.adaptive import parse_budget, picks, series_among
+    from ridgeline.sweep.adaptive import picks
     from ridgeline.sweep.deploy import Modelling
     from ridgeline.sweep.overrides import recipes_with
     from ridgeline.sweep.pinned import pinned
     from ridgeline.sweep.predict import placed_all
     from ridgeline.sweep.settings import SweepSettings
+    from ridgeline.sweep.spending import parse_budget, series_among
     from ridgeline.sweep.told import told_by
     from ridgeline.sweep.workload import Workload
     from ridgeline.trace.synth import quickstart_trace

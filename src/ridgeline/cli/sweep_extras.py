@@ -12,10 +12,10 @@ from ridgeline.core.cell import Cell
 from ridgeline.core.errors import InputError, Problem
 
 if TYPE_CHECKING:
-    from ridgeline.sweep.adaptive import Budget
     from ridgeline.sweep.deploy import Deploy, Modelling
     from ridgeline.sweep.evaluation.scored import Evaluation
     from ridgeline.sweep.run import Chooser, Sweep
+    from ridgeline.sweep.spending import Budget
 
 
 LEAST_PREDICTED_S = 300  # a short window of few lanes has too few answers to place a cell by
@@ -24,8 +24,9 @@ LEAST_PREDICTED_S = 300  # a short window of few lanes has too few answers to pl
 def chooser(sweep: Sweep, budget: str | None, modelling: Modelling, measured: Sequence[Path] = ()) -> Chooser:
     """Predict every cell, then pick the next one from what was measured, here and in files of points. Raises InputError
     for a budget that is not understood and for a file that cannot be read."""
-    from ridgeline.sweep.adaptive import AdaptiveOrder, parse_budget, series_among, unlimited
+    from ridgeline.sweep.adaptive import AdaptiveOrder
     from ridgeline.sweep.predict import placed_all
+    from ridgeline.sweep.spending import parse_budget, series_among, unlimited
     from ridgeline.sweep.told import told_by
     from ridgeline.sweep.workload import Workload
 
