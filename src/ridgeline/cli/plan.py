@@ -95,6 +95,7 @@ def _budget(given: argparse.Namespace) -> int:
     refuses one."""
     from ridgeline.cli.rests import Rests
     from ridgeline.cli.sweep_options import recipe_settings
+    from ridgeline.core.cell import Cell
     from ridgeline.plan.expand import cells as expand
     from ridgeline.spec.settings import load_settings
     from ridgeline.sweep.adaptive import picks
@@ -122,7 +123,12 @@ def _budget(given: argparse.Namespace) -> int:
     modelling = Modelling(recipe_settings(settings), recipes_with(user), user)
     predictions = placed_all(cells, settings, Workload(settings, given.trace or quickstart_trace()), modelling)
     known = told_by(given.measured or (), series_among(cells), modelling)
-    chosen = picks(predictions, budget, known=known)
+
+    def poor(cell: Cell, cost: float, left: float) -> None:
+        what = f"{cell.name}, the cheapest of its series, costs {cost:.3g} GPU-hours with its start"
+        sys.stderr.write(f"not chosen: {what}, and {left:.3g} are left\n")
+
+    chosen = picks(predictions, budget, known, poor)
     if given.format == "json":
         rows = [
             {"cell": pick.cell.name, "gain": pick.gain, "gpu_hours": pick.gpu_hours, **pick.expected._asdict()}
@@ -209,6 +215,8 @@ def _filters(given: argparse.Namespace) -> Filters:
 
 
 def _check_usage(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
+    if getattr(given, "measured", None) and not given.budget:
+        parser.error("argument --measured: needs --budget")
     if given.no_evals and given.all_evals:
         parser.error("argument --all-evals: not allowed with argument --no-evals")
     if given.queue_namespace and given.order != "priority":

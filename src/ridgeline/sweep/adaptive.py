@@ -32,12 +32,12 @@ class Pick(NamedTuple):
 def picks(
     predictions: Sequence[Prediction],
     budget: Budget,
-    measure: Callable[[Cell], Seen | None] | None = None,
     known: Told = _NOTHING,
+    poor: Callable[[Cell, float, float], None] = lambda cell, cost, left: None,
 ) -> list[Pick]:
-    """Cells in the order to run them. `measure` runs a cell and tells what was seen (None: it failed, and is not asked
-    again); without it predictions are believed, which gives the plan before the first start. `known`: by series, what
-    was measured of its engine before (sweep/told.py)."""
+    """The plan before the first start: cells in the order to run them, predictions being believed as far as `known`
+    (by series, what was measured of its engine before: sweep/told.py) does not correct them. `poor` is told of the
+    cheapest cell of a series that cannot pay for any: its GPU-hours, and those that are left."""
     members: list[tuple[Cell, Candidate, int]] = []
     for number, prediction in enumerate(predictions):
         point, engine = prediction.point, prediction.engine or prediction.cell.line
@@ -46,14 +46,15 @@ def picks(
             members.append((prediction.cell, found, number))
     spending = Spending.of(members, budget, known)
     chosen: list[Pick] = []
-    while (choice := spending.choice()) is not None:
+
+    def told(series: Series, cheapest: int) -> None:
+        poor(predictions[series.places[cheapest][0]].cell, series.planner.cost(cheapest), series.left)
+
+    while (choice := spending.choice(told)) is not None:
         series, made = choice
-        cell, expected = predictions[series.places[made.at][0]].cell, series.planner.expected(made.at)
-        if measure is None:
-            series.tell(made.at, expected)
-        else:
-            spending.settle(series, made, measure(cell))
-        chosen.append(Pick(cell, made.gain, made.cost, expected))
+        expected = series.planner.expected(made.at)
+        series.tell(made.at, expected)
+        chosen.append(Pick(predictions[series.places[made.at][0]].cell, made.gain, made.cost, expected))
     return chosen
 
 
