@@ -9,7 +9,7 @@ from ridgeline.core.units import GIB
 from ridgeline.engine.kvpool import COUNTED_SLOTS, PAGE, copies, keeps, state_bytes, token_bytes
 from ridgeline.engine.memory import memory_of
 from ridgeline.engine.options import EngineOptions, options_from
-from ridgeline.simulate.engine import limits_of
+from ridgeline.simulate.limits import limits_of
 
 EIGHT = Topology(8)
 

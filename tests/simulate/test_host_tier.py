@@ -34,8 +34,8 @@ def lost_from_the_gpu() -> tuple[Scheduler, Request]:
     again = request(2, 24, 1, text=0)
     scheduler.add(again)
     assert scheduler.schedule() is None
-    assert scheduler.loads == [(again, 5)], "all but the block of the last token"
-    scheduler.loads.clear()
+    assert scheduler.incoming.loads == [(again, 5)], "all but the block of the last token"
+    scheduler.incoming.loads.clear()
     return scheduler, again
 
 
@@ -43,15 +43,15 @@ def test_what_the_gpu_lost_comes_from_the_host() -> None:
     scheduler, again = lost_from_the_gpu()
     scheduler.loaded(again)
     assert step(scheduler)[0] == [(2, 4)]
-    assert (again.cached, again.external, scheduler.external_hits) == (20, 20, 20)
+    assert (again.cached, again.external, scheduler.incoming.hits) == (20, 20, 20)
     check(scheduler, [again])
 
 
 def test_a_lease_keeps_blocks_that_are_on_their_way() -> None:
     scheduler, again = lost_from_the_gpu()
     run_dry(scheduler, request(3, 24, 1))  # wants six blocks of the host; five of ten are leased, one was A's last
-    assert scheduler.host is not None
-    assert scheduler.host.pool.match(again.hashes, 6).blocks >= 5
+    assert scheduler.incoming.host is not None
+    assert scheduler.incoming.host.pool.match(again.hashes, 6).blocks >= 5
     scheduler.loaded(again)
     step(scheduler)
     assert again.cached == 20
@@ -59,11 +59,11 @@ def test_a_lease_keeps_blocks_that_are_on_their_way() -> None:
 
 def test_without_the_lease_they_are_evicted_and_computed_again() -> None:
     scheduler, again = lost_from_the_gpu()
-    scheduler.lapse(again)
+    scheduler.incoming.lapse(again)
     run_dry(scheduler, request(3, 28, 1))  # seven blocks: three of the six that were there are left
     scheduler.loaded(again)
     assert step(scheduler)[0] == [(2, 12)]
-    assert (again.cached, again.external, scheduler.external_hits) == (12, 12, 12)
+    assert (again.cached, again.external, scheduler.incoming.hits) == (12, 12, 12)
     run_dry(scheduler)
     assert again.outputs == 1
     check(scheduler, [again])
@@ -71,7 +71,7 @@ def test_without_the_lease_they_are_evicted_and_computed_again() -> None:
 
 def test_a_lapsed_lease_costs_nothing_where_nothing_was_evicted() -> None:
     scheduler, again = lost_from_the_gpu()
-    scheduler.lapse(again)
+    scheduler.incoming.lapse(again)
     scheduler.loaded(again)
     step(scheduler)
     assert again.cached == 20
@@ -80,8 +80,8 @@ def test_a_lapsed_lease_costs_nothing_where_nothing_was_evicted() -> None:
 def test_an_abort_ends_the_lease() -> None:
     scheduler, again = lost_from_the_gpu()
     scheduler.abort(again)
-    assert scheduler.host is not None
-    assert scheduler.host.pool.used == 0, "nobody holds a block of it"
+    assert scheduler.incoming.host is not None
+    assert scheduler.incoming.host.pool.used == 0, "nobody holds a block of it"
     assert scheduler.pool.used == 0
 
 
@@ -92,8 +92,8 @@ def test_the_host_forgets_what_was_used_least_recently() -> None:
     run_dry(scheduler, second)
     run_dry(scheduler, request(2, 16, 1, text=0))  # the first text again: now the second is older
     run_dry(scheduler, request(3, 16, 1))
-    assert scheduler.host is not None
-    found = [scheduler.host.pool.match(request(9, 16, 1, text=text).hashes, 4).blocks for text in (0, 1, 3)]
+    assert scheduler.incoming.host is not None
+    found = [scheduler.incoming.host.pool.match(request(9, 16, 1, text=text).hashes, 4).blocks for text in (0, 1, 3)]
     assert found == [4, 2, 4], "ten blocks: the end of the second text is gone"
 
 

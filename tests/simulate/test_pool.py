@@ -241,11 +241,11 @@ def play(limits: Limits, seed: int, *, plain: bool = False, lazy: bool = False, 
                 scheduler.add(new)
         if everyone and chance.random() < 0.02:
             scheduler.abort(chance.choice(everyone))
-        for request in [*scheduler.loading]:
+        for request in [*scheduler.incoming.loading]:
             if chance.random() < 0.3:
                 scheduler.loaded(request)
         batch = scheduler.schedule()
-        scheduler.loads.clear()
+        scheduler.incoming.loads.clear()
         if batch:
             chunks = tuple(batch.chunks)
             shown = (batch.tokens, batch.decodes, batch.emitting)
@@ -263,7 +263,7 @@ def play(limits: Limits, seed: int, *, plain: bool = False, lazy: bool = False, 
         if turn > 200 and not scheduler.unfinished and not flying:
             break
     scheduler.settle()
-    story.append((scheduler.queries, scheduler.hits, scheduler.external_hits, scheduler.preemptions))
+    story.append((scheduler.queries, scheduler.hits, scheduler.incoming.hits, scheduler.preemptions))
     story.append((scheduler.pool.evictions, scheduler.pool.free))
     return story
 

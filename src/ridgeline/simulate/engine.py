@@ -17,16 +17,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from ridgeline.core.units import nanoseconds
-from ridgeline.engine.kvpool import (
-    COUNTED_SLOTS,
-    HOST_STATES,
-    OWN_SLOTS,
-    TRACK,
-    copies,
-    keeps,
-    state_bytes,
-    token_bytes,
-)
+from ridgeline.engine.kvpool import token_bytes
 from ridgeline.engine.memory import Memory, memory_of
 from ridgeline.engine.options import EngineOptions
 from ridgeline.engine.plans import recurrent
@@ -34,7 +25,7 @@ from ridgeline.simulate.batch import Batch
 from ridgeline.simulate.contextcost import price_of
 from ridgeline.simulate.costparams import CostParameters, parameters_for
 from ridgeline.simulate.handover import Handover
-from ridgeline.simulate.limits import Limits
+from ridgeline.simulate.limits import Limits, limits_of
 from ridgeline.simulate.metrics import RankMetrics
 from ridgeline.simulate.request import Request
 from ridgeline.simulate.scheduler import Scheduler, Token
@@ -57,54 +48,8 @@ class Step(NamedTuple):
     tokens: list[list[Token]]  # per rank
 
 
-_CLIP = 4096  # tokens of an answer that SGLang looks for room for (schedule_policy.py, CLIP_MAX_NEW_TOKENS)
 _SHORTEST_LEAP = 4  # steps: below that pricing them one by one is as fast
 _LONGEST_LEAP = 256  # over so many the price of a step still grows in a straight line
-
-
-def limits_of(options: EngineOptions, memory: Memory) -> Limits:
-    """The scheduler's rules from engine options and the pool that memory left."""
-    pool = memory.pool
-    room = (pool.blocks - pool.held) * pool.block_size  # an overridden pool may be smaller than the longest request
-    drafts = options.num_speculative_tokens
-    grid = options.checkpoint_interval // pool.block_size
-    kept, sglang = keeps(options), "sglang" in options.engine
-    slots = (pool.slots or 0) if kept else 0
-    host_blocks = options.host_kv_tokens // pool.block_size
-    block_bytes = token_bytes(options, memory.plan) * pool.block_size
-    weight = math.ceil(state_bytes(options) / block_bytes) if slots else pool.room
-    return Limits(
-        max_num_batched_tokens=options.max_num_batched_tokens,
-        max_num_seqs=min(options.max_num_seqs, max(1, slots // COUNTED_SLOTS)) if slots else options.max_num_seqs,
-        max_model_len=min(options.max_model_len, room - drafts),
-        block_size=pool.block_size,
-        blocks=pool.blocks,
-        held=pool.held,
-        prefix_caching=options.enable_prefix_caching,
-        long_prefill_token_threshold=options.long_prefill_token_threshold,
-        watermark_blocks=int(options.watermark * pool.blocks),
-        reserve_full_isl=options.scheduler_reserve_full_isl or sglang,
-        reserve_answer=_CLIP if sglang else 0,
-        query=1 + drafts,
-        accepted=options.accepted_per_step,
-        look_ahead=drafts,
-        drop_last=drafts > 0,
-        in_turn=options.topology.pp > 1,
-        prefill_interval=options.prefill_schedule_interval,
-        prefill_first=options.prefill_first,
-        checkpoints=options.checkpoints,
-        checkpoint_grid=grid,
-        merges=sglang,
-        room=pool.room,
-        aligned=kept and not slots,
-        slots=slots,
-        own_slots=OWN_SLOTS if slots else 0,
-        track=TRACK if slots else 0,
-        state_weight=weight,
-        host_blocks=host_blocks,
-        host_room=pool.room * copies(options, memory.plan),  # a state is every GPU's own
-        host_slots=int(host_blocks * HOST_STATES / weight) if slots else 0,
-    )
 
 
 class _Flying(NamedTuple):
@@ -339,7 +284,7 @@ class Engine:
 
     def _lapse(self) -> None:
         _, _, rank, request = heapq.heappop(self._lapses)
-        self.ranks[rank].lapse(request)
+        self.ranks[rank].incoming.lapse(request)
 
     def _schedule(self, rank: int, now_ns: int) -> Batch | None:
         scheduler = self.ranks[rank]
@@ -349,23 +294,23 @@ class Engine:
             for entry in batch.entries:
                 if entry.request.scheduled_ns is None:
                     entry.request.scheduled_ns = now_ns
-        if scheduler.loads or scheduler.fetches:
+        if scheduler.incoming.loads or scheduler.incoming.fetches:
             self._start_loads(rank, now_ns)
         return batch
 
     def _start_loads(self, rank: int, now_ns: int) -> None:
         """Put what the rank wants to bring on the way: from host memory over its own link, or from another engine."""
         scheduler = self.ranks[rank]
-        for request, blocks in scheduler.loads:
+        for request, blocks in scheduler.incoming.loads:
             ready = max(now_ns, self._link_free[rank]) + blocks * self._load_ns
             self._link_free[rank] = ready
             heapq.heappush(self._loads, (ready, request.key, rank, request))
             if ready > now_ns + self._lease_ns:
                 heapq.heappush(self._lapses, (now_ns + self._lease_ns, request.key, rank, request))
-        scheduler.loads.clear()
-        for request, blocks in scheduler.fetches:
+        scheduler.incoming.loads.clear()
+        for request, blocks in scheduler.incoming.fetches:
             heapq.heappush(self._loads, (self.handover.fetch(rank, blocks, now_ns), request.key, rank, request))
-        scheduler.fetches.clear()
+        scheduler.incoming.fetches.clear()
 
 
 def engine_of(

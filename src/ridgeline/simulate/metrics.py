@@ -202,9 +202,9 @@ def rows(
         "prompt_tokens_cached": [float(m.cached_tokens) for m in metrics],
         "generation_tokens": [float(scheduler.generated) for scheduler in ranks],
     }
-    if any(scheduler.limits.host_blocks or scheduler.external_queries for scheduler in ranks):  # as with a connector
-        counters["external_prefix_cache_queries"] = [float(scheduler.external_queries) for scheduler in ranks]
-        counters["external_prefix_cache_hits"] = [float(scheduler.external_hits) for scheduler in ranks]
+    if any(scheduler.limits.host_blocks or scheduler.incoming.queries for scheduler in ranks):  # as with a connector
+        counters["external_prefix_cache_queries"] = [float(scheduler.incoming.queries) for scheduler in ranks]
+        counters["external_prefix_cache_hits"] = [float(scheduler.incoming.hits) for scheduler in ranks]
     if ranks[0].limits.query > 1:
         counters["spec_decode_num_drafts"] = [float(scheduler.drafts) for scheduler in ranks]
         counters["spec_decode_num_accepted_tokens"] = [float(scheduler.accepted_drafts) for scheduler in ranks]

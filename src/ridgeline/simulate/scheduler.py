@@ -19,11 +19,12 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ridgeline.simulate.batch import Batch, Chunk, Entry
+from ridgeline.simulate.chunks import chunk_of, kept_at
 from ridgeline.simulate.crowd import Crowd
+from ridgeline.simulate.incoming import Incoming
 from ridgeline.simulate.limits import Limits
-from ridgeline.simulate.pool import BlockPool, Held, Match
+from ridgeline.simulate.pool import BlockPool, Match
 from ridgeline.simulate.request import Request
-from ridgeline.simulate.tier import HostTier
 
 _NOTHING = Match(0, 0)
 _new = tuple.__new__  # makes a NamedTuple without its constructor's own frame; there are millions of them
@@ -53,17 +54,12 @@ class Scheduler:
             own=limits.own_slots,
             merges=limits.merges,
         )
-        self.host = HostTier(limits) if limits.host_blocks else None
+        self.incoming = Incoming(limits)
         self.waiting: deque[Request] = deque()
         self.running: list[Request] = []
-        self.loading: list[Request] = []  # their blocks are on the way from the host tier
-        self.loads: list[tuple[Request, int]] = []  # loads to start: request, blocks
-        self.fetches: list[tuple[Request, int]] = []  # the same from another engine
         self.turn = 0  # steps of the whole engine, for the prefill interval
         self.queries = 0  # prompt tokens looked up, repeated look-ups of a blocked request included (as vLLM counts)
         self.hits = 0
-        self.external_queries = 0
-        self.external_hits = 0
         self.preemptions = 0
         self._returned = 0  # tokens, those of the crowd apart; drafts verified and accepted likewise
         self._drafts = self._accepted = 0
@@ -77,12 +73,12 @@ class Scheduler:
 
     @property
     def unfinished(self) -> int:
-        return len(self.waiting) + len(self.running) + len(self.loading)
+        return len(self.waiting) + len(self.running) + len(self.incoming.loading)
 
     @property
     def load(self) -> int:
         """How busy the rank is, as vLLM's own balancer weighs it: four points per waiting, one per running request."""
-        return 4 * (len(self.waiting) + len(self.loading)) + len(self.running)
+        return 4 * (len(self.waiting) + len(self.incoming.loading)) + len(self.running)
 
     @property
     def generated(self) -> int:
@@ -127,9 +123,9 @@ class Scheduler:
             self._dissolve()
             self.running.remove(request)
             self._walked.remove(request)
-        elif request in self.loading:
-            self.loading.remove(request)
-            self.lapse(request)
+        elif request in self.incoming.loading:
+            self.incoming.loading.remove(request)
+            self.incoming.lapse(request)
         else:
             self.waiting.remove(request)
         self._free(request)
@@ -143,31 +139,13 @@ class Scheduler:
         self._preempt(self.running.pop())
 
     def loaded(self, request: Request) -> None:
-        """Blocks from the host tier or another engine have arrived: the request is the next to be admitted. What the
-        host has evicted since its lease lapsed has not come, and will be computed."""
+        """Blocks from the host tier or another engine have come: the request is the next to be admitted."""
         if request.done:
             return
         self.settle()
-        self.loading.remove(request)
-        held = request.held
-        assert held is not None
-        came = held.size
-        if self.host is not None:
-            came = max(held.named, self.host.still(request, came))
-            lost = (held.size - came) * self.limits.block_size
-            request.external -= lost
-            self.external_hits -= lost
-        self.lapse(request)
-        self.pool.name(held, came)
-        if self.limits.room or self.limits.slots:
-            self.pool.mark(held, came)
+        self.incoming.arrived(request, self.pool)
         self.waiting.appendleft(request)
         self._blocked = None
-
-    def lapse(self, request: Request) -> None:
-        """A look-up's lease on host blocks ends."""
-        if self.host is not None:
-            self.host.lapse(request)
 
     def schedule(self) -> Batch | None:
         """The next batch, or None when there is nothing to compute."""
@@ -221,8 +199,8 @@ class Scheduler:
                 self._end(request)
                 self._walked.remove(request)
                 ended = True
-            elif self.host is not None and outputs == gain:
-                self.host.store(request, request.prompt)  # not of what it has begun to decode
+            elif outputs == gain:
+                self.incoming.store(request, request.prompt)  # not of what it has begun to decode
         if ended:
             self.running = [request for request in self.running if not request.done]
         return tokens
@@ -353,7 +331,7 @@ class Scheduler:
                 count = query if query < budget else budget
                 slots = request.computed + count + look_ahead
             else:
-                count = self._chunk(request, request.computed, missing, budget)
+                count = chunk_of(limits, request, request.computed, missing, budget)
                 if not count:
                     index += 1
                     continue
@@ -388,7 +366,7 @@ class Scheduler:
             hit = found.blocks * limits.block_size
             request.junction = found.reach * limits.block_size if found.reach > found.blocks else 0
             missing = request.tokens - hit
-            count = self._chunk(request, hit, missing, budget)
+            count = chunk_of(limits, request, hit, missing, budget)
             if not count:
                 break
             has = loaded.size if loaded else found.blocks
@@ -403,9 +381,7 @@ class Scheduler:
             self.waiting.popleft()
             held = loaded or pool.hold(request.hashes, found.blocks)
             request.held = held
-            if not loaded and request.remote and self._fetch(request, held):
-                continue
-            if not loaded and self.host is not None and self._load(request, held):
+            if not loaded and self.incoming.bring(request, held, pool):
                 continue
             pool.allocate_extra(held, limits.held - held.extra)
             pool.allocate(held, need - limits.held)
@@ -434,65 +410,12 @@ class Scheduler:
             self.queries += request.tokens * times
             self.hits += hit * times
 
-    def _load(self, request: Request, held: Held) -> bool:
-        """Start a load when the host tier has more of a request than the GPU and there is room for it."""
-        assert self.host is not None
-        there = self.host.pool.match(request.hashes, (request.tokens - 1) // self.limits.block_size).blocks
-        if not request.preemptions:
-            self.external_queries += request.tokens - held.size * self.limits.block_size
-        more = there - held.size
-        if more <= 0 or more > self.pool.free:
-            return False
-        self.pool.allocate(held, more)
-        self.external_hits += more * self.limits.block_size
-        request.external = more * self.limits.block_size
-        self.loading.append(request)
-        self.loads.append((request, more + self.limits.state_weight))
-        self.host.lease(request, there)
-        return True
-
-    def _fetch(self, request: Request, held: Held) -> bool:
-        """Start to bring what another engine has of a request and this one has not. A request that has to start over
-        later computes by itself: what was handed over is gone by then."""
-        there = min(request.remote, request.tokens - 1) // self.limits.block_size
-        request.remote = 0
-        more = there - held.size
-        if more <= 0 or more > self.pool.free:
-            return False
-        self.external_queries += request.tokens - held.size * self.limits.block_size
-        self.pool.allocate(held, more)
-        self.external_hits += more * self.limits.block_size
-        request.external = more * self.limits.block_size
-        self.loading.append(request)
-        self.fetches.append((request, more + self.limits.state_weight))
-        return True
-
-    def _chunk(self, request: Request, start: int, missing: int, budget: int) -> int:
-        """Tokens of a prompt that its next step computes from `start` on. Where states take room, chunks end on block
-        boundaries, at the last one that a match may end at, and where another prompt left this one, so that the state
-        there can be kept (vLLM's `align` mode); a block wider than a step is gone through in pieces."""
-        limits = self.limits
-        most = limits.max_num_batched_tokens
-        if limits.long_prefill_token_threshold:
-            most = min(most, limits.long_prefill_token_threshold)
-        count = min(missing, budget, most)
-        if count < 2 or not limits.aligned:
-            return count
-        size, total, end = limits.block_size, request.tokens, start + count
-        if end < max(request.prompt, total - 1):
-            whole = end // size * size
-            end = whole if whole > start or size <= most else end
-        last = (total // size - 1) * size if limits.drop_last else (total - 1) // size * size
-        for stop in ((start // size + 1) * size if start % size else 0, last, request.junction):
-            if start < stop < end:
-                end = stop
-        return max(0, end - start)
-
     def _book(self, batch: Batch, request: Request, count: int, missing: int, emitted: int) -> None:
         """Count progress as made: what is scheduled will be computed, unless the request is preempted or aborted."""
         limits = self.limits
         context = request.computed
-        if missing == 1 and emitted > 0:
+        prefills = missing > 1 or not emitted
+        if not prefills:
             batch.decodes += 1
             batch.decode_tokens += count
             batch.decode_context += context
@@ -508,30 +431,15 @@ class Scheduler:
         held = request.held
         if held is not None and computed >= (held.named + 1) * limits.block_size:
             self._name_full(request)
-        if batch.chunks and held is not None:
-            if limits.room or limits.slots:
-                self._keep_state(request, context, decodes=missing == 1 and emitted > 0)
-            elif limits.checkpoints != "all":
-                self._checkpoint(request, ends_prompt=gain > 0 and emitted == 0)
+        if (
+            prefills
+            and held is not None
+            and (depth := kept_at(limits, request, context, ends_prompt=not emitted and gain > 0))
+        ):
+            self.pool.mark(held, depth)
         if gain:
             batch.emitting += 1
             request.in_flight += gain
-
-    def _checkpoint(self, request: Request, *, ends_prompt: bool) -> None:
-        """Windows and states survive where the prompt ends, or where a chunk does."""
-        assert request.held is not None
-        if ends_prompt or self.limits.checkpoints == "chunks":
-            self.pool.mark(request.held, min(request.computed, request.prompt) // self.limits.block_size)
-
-    def _keep_state(self, request: Request, start: int, *, decodes: bool) -> None:
-        """A chunk that began at `start` leaves its state behind: at its end where that is a boundary or states are kept
-        before it; SGLang keeps that where another prompt left this one instead, if it lies inside."""
-        limits, held, at = self.limits, request.held, request.computed
-        if decodes or held is None or (limits.aligned and at % limits.block_size):
-            return
-        if limits.slots and start < request.junction < at:
-            at = request.junction
-        self.pool.mark(held, at // limits.block_size)
 
     def _name_full(self, request: Request) -> None:
         """Make full blocks findable: computed tokens only, and only those whose value is known by now."""
@@ -552,8 +460,7 @@ class Scheduler:
 
     def _free(self, request: Request) -> None:
         if request.held is not None:
-            if self.host is not None:
-                self.host.store(request, request.computed)
+            self.incoming.store(request, request.computed)
             self.pool.release(request.held)
             request.held = None
         self._blocked = None

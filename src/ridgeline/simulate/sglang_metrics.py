@@ -68,7 +68,7 @@ def rows(
 def _gauges(ranks: Sequence[Scheduler]) -> dict[str, list[float]]:
     found = {
         "num_running_reqs": [float(len(s.running)) for s in ranks],
-        "num_queue_reqs": [float(len(s.waiting) + len(s.loading)) for s in ranks],
+        "num_queue_reqs": [float(len(s.waiting) + len(s.incoming.loading)) for s in ranks],
         "num_used_tokens": [float(s.pool.used * s.limits.block_size) for s in ranks],
         "max_total_num_tokens": [float(s.pool.total * s.limits.block_size) for s in ranks],
         "token_usage": [s.pool.used / s.pool.total for s in ranks],
