@@ -137,6 +137,7 @@ def test_bands_widen_with_what_is_not_known() -> None:
     assert spread_of(POINT, TPUT, None) == UNFITTED
     assert spread_of(POINT, FIRST_TOKEN, 0.1) == FIRST
     assert spread_of(AGENT, HIT, 0.1) == AGENTIC[HIT]
+    assert spread_of(replace(AGENT, prefill=Prefill(Topology(4), 1)), HIT, 0.1) > 2 * AGENTIC[HIT]
     pools = replace(POINT, prefill=Prefill(Topology(4), 1))
     assert spread_of(pools, TPUT, 0.1) == POOLS and spread_of(pools, FIRST_TOKEN, 0.1) == FIRST_POOLS
     assert spread_of(POINT, TPUT, 0.1, seen=False) == UNSEEN and spread_of(POINT, TPUT, 0.4, seen=False) > 0.4

@@ -25,6 +25,7 @@ AGENTIC = {
     "first token": 0.8,
     "cache hit": 0.15,
 }
+AGENTIC_POOLS = 2.5  # times those behind a prefill pool, whose cache tiers tables do not say
 EXACT = {"step time": 0.06, "weights": 0.01, "KV tokens": 0.02}  # on the machine whose parameters were measured
 
 
@@ -34,7 +35,7 @@ def spread_of(point: Measured, measure: str, fitted: float | None, *, seen: bool
     if measure in EXACT:
         return EXACT[measure]
     if point.kind == "agentic":
-        found = AGENTIC[measure]
+        found = AGENTIC[measure] * (1.0 if point.prefill is None else AGENTIC_POOLS)
     elif measure == "first token":
         found = FIRST if point.prefill is None else FIRST_POOLS
     elif fitted is None:
