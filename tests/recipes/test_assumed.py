@@ -225,6 +225,13 @@ def test_what_the_model_passes_over_is_noted() -> None:
     assert any(note.startswith("cache: overhead of ") for note in read(of).notes)
 
 
+def test_a_recipe_whose_engine_is_not_read_has_the_engines_defaults() -> None:
+    of = cell(arm=Arm(Topology(1)), **QWEN)
+    odd = edited(of, lambda service: replace(service, role="thing"))
+    assert odd.recipe.startswith("mine (override") and odd.recipe.endswith("the engine's defaults")
+    assert odd.decoding.max_num_seqs == 1024
+
+
 def test_a_command_line_that_cannot_be_read_is_refused() -> None:
     with pytest.raises(InputError, match="must be an integer, is `many`"):
         edited(cell(), flag("max-num-seqs", "many"))

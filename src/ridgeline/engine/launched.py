@@ -60,16 +60,17 @@ def kind_of(framework: str) -> str:
 def launches_of(deployment: Deployment, build: Build, gpu: Gpu, family: str) -> tuple[Launch, ...]:
     """The engines that a deployment starts, as their command lines say; none for kinds that no reader knows.
     `family`: the model's."""
-    return tuple(
-        _read(service, build, gpu.memory_bytes >= LARGE_GPU, family)
-        for service in deployment.services
-        if service.role in ENGINE_ROLES and build.kind in READERS and deployment.kind != "emulated"
-    )
+    if build.kind not in READERS or deployment.kind == "emulated":
+        return ()
+    return tuple(launch_of(s, build, gpu, family) for s in deployment.services if s.role in ENGINE_ROLES)
 
 
-def _read(service: Service, build: Build, large_gpu: bool, family: str) -> Launch:
+def launch_of(service: Service, build: Build, gpu: Gpu, family: str) -> Launch:
+    """The launch of one engine service, by the reader of its build's kind."""
     read = READERS[build.kind]
-    return read(service, build) if read is not None else vllm_launch(service, build, large_gpu=large_gpu, family=family)
+    if read is not None:
+        return read(service, build)
+    return vllm_launch(service, build, large_gpu=gpu.memory_bytes >= LARGE_GPU, family=family)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,13 +15,12 @@ from dataclasses import replace
 
 from ridgeline.core.cell import Cell
 from ridgeline.core.deployment import Deployment, Service
-from ridgeline.engine.builds import build_of
+from ridgeline.engine.builds import Build, build_of
 from ridgeline.engine.emulated_argv import options_of_words
 from ridgeline.engine.formats import formats_run
-from ridgeline.engine.launch import Launch
-from ridgeline.engine.launched import ENGINE_ROLES, READERS, Around, Launched, kind_of, launches_of, options_of_launch
+from ridgeline.engine.launched import ENGINE_ROLES, READERS, Around, Launched, kind_of, launch_of, options_of_launch
 from ridgeline.engine.options import EngineOptions
-from ridgeline.engine.routing import spread
+from ridgeline.engine.routing import Spread, spread
 from ridgeline.recipes.emulated import (
     DRAFTS,
     Assumed,
@@ -61,16 +60,16 @@ def assumed(
             found = defaults(cell, facts, settings)
             return replace(found, recipe=f"no recipe writes {left_out}: the engine's defaults")
         written, deployment = nearest
-    if deployment.kind == "emulated":
+    engines = any(service.role in ENGINE_ROLES for service in deployment.services)
+    if deployment.kind == "emulated" and engines:
         return _told(deployment)
     kind = kind_of(cell.benchmark.framework)
     build = build_of(cell.benchmark.image, kind if kind in READERS else kind_of(deployment.kind))
-    launches = launches_of(deployment, build, facts.gpu, facts.arch.family)
-    if deployment.kind in OPAQUE or not launches:
+    if deployment.kind in OPAQUE or build.kind not in READERS or not engines:
         found = defaults(cell, facts, settings)
         return replace(found, recipe=f"{deployment.recipe}: its flags are not known, the engine's defaults")
     seen = load_observations() if observations is None else observations
-    found = _launched(cell, facts, settings, deployment, launches, seen)
+    found = _launched(cell, facts, settings, deployment, build, seen)
     return _put_back(cell, written, facts, found, left_out) if left_out else found
 
 
@@ -114,7 +113,7 @@ def _launched(
     facts: Facts,
     settings: RecipeSettings,
     deployment: Deployment,
-    launches: Sequence[Launch],
+    build: Build,
     observations: Sequence[Observation],
 ) -> Assumed:
     router = next((service for service in deployment.services if service.role == "router"), None)
@@ -132,27 +131,30 @@ def _launched(
         seed=settings.seed,
     )
     policy, engines, notes = "session", list[Modelled](), dict[str, None]()
-    made: dict[tuple[str, ...], Launched] = {}  # equal workers are equal engines
-    for launch in _leading(launches):
-        way = spread(router, launch)
-        policy = way.engines
-        key = (way.ranks, *(item.text.replace(launch.service.name, "") for item in launch.service.argv))
+    made: dict[tuple[str, ...], tuple[Launched, Spread]] = {}  # equal workers are equal engines
+    for service in _leading(deployment.services):
+        items = (*service.argv, *(value for _, value in service.env))
+        key = tuple(item.text.replace(service.name, "") for item in items)
         if key not in made:
-            made[key] = options_of_launch(launch, replace(around, router=way.ranks))
-        options, said = made[key]
+            launch = launch_of(service, build, facts.gpu, facts.arch.family)
+            way = spread(router, launch)
+            made[key] = options_of_launch(launch, replace(around, router=way.ranks)), way
+        (options, said), way = made[key]
+        policy = way.engines
         notes |= dict.fromkeys([*said, *([way.note] if way.note else [])])
-        engines.append(_placed(launch.service, options))
+        engines.append(_placed(service, options))
     return Assumed(tuple(engines), policy, deployment.recipe, tuple(notes))
 
 
-def _leading(launches: Sequence[Launch]) -> list[Launch]:
-    """One launch a worker: of those that share one over nodes, the one that answers."""
-    found: dict[object, Launch] = {}
-    for launch in launches:
-        service = launch.service
+def _leading(services: Sequence[Service]) -> list[Service]:
+    """One engine service a worker: of those that share one over nodes, the one that answers."""
+    found: dict[object, Service] = {}
+    for service in services:
+        if service.role not in ENGINE_ROLES:
+            continue
         key = service.name if service.pool is None else (service.pool, service.worker)
-        if key not in found or (found[key].service.readiness is None and service.readiness is not None):
-            found[key] = launch
+        if key not in found or (found[key].readiness is None and service.readiness is not None):
+            found[key] = service
     return list(found.values())
 
 
