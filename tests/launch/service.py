@@ -1,13 +1,15 @@
 """A scripted OpenAI-like service for the supervisor's tests: `service.py PORT BEHAVIOUR`.
 
 BEHAVIOUR: good | sick (healthy page, request fails) | nameless (model not listed) | dies (exits with 9 at once) |
-mortal (answers, then exits with 5 on the first GET /die) | stubborn (ignores SIGTERM).
+raises (an exception, then a page of last words) | mortal (answers, then exits with 5 on the first GET /die) |
+stubborn (ignores SIGTERM).
 """
 
 import json
 import os
 import signal
 import sys
+import traceback
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 port, behaviour = int(sys.argv[1]), sys.argv[2]
@@ -15,6 +17,13 @@ print(f"{behaviour} service on {port}", flush=True)
 if behaviour == "dies":
     print("out of memory", flush=True)
     sys.exit(9)
+if behaviour == "raises":
+    try:
+        raise LookupError("no such kernel")
+    except LookupError:
+        traceback.print_exc()
+    print("shutting down\n" * 40, flush=True)
+    sys.exit(0)
 if behaviour == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 

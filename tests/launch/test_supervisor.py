@@ -67,6 +67,7 @@ def test_services_come_up_in_order_and_go_in_reverse(tmp_path: Path) -> None:
     [
         ("sick", "one-token request answered 500"),
         ("nameless", "does not list `m`"),
+        ("raises", r"exit code 0; first error: LookupError: no such kernel; its last lines:\n  \| shutting down"),
         ("dies", r"ended with exit code 9; its last lines:\n(.|\n)*out of memory"),
     ],
 )

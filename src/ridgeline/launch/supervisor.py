@@ -16,6 +16,7 @@ from ridgeline.launch.autopsy import tail
 from ridgeline.launch.engines.kinds import ENGINES
 from ridgeline.launch.machines import Machine, Process, ThisMachine
 from ridgeline.launch.phases import Phases
+from ridgeline.launch.raised import first_raised
 from ridgeline.launch.reach import Reach
 from ridgeline.launch.readiness import wait_ready
 from ridgeline.launch.render import Filling, render_argv, render_env, render_files
@@ -23,6 +24,7 @@ from ridgeline.launch.telemetry import installed_tool, recorder_words
 from ridgeline.launch.watch import SPIN_S, STALL_S, StartWatch
 
 LAST_LINES = 12
+SEARCHED_LINES = 2000  # for the first error, which other processes' tracebacks may follow
 
 Wrap = Callable[[Service, list[str], Mapping[str, str], Path], list[str]]
 
@@ -182,9 +184,13 @@ class Supervisor:
             status = running.process.poll()
             if status is not None:
                 how = f"was killed by signal {-status}" if status < 0 else f"ended with exit code {status}"
-                lines = "\n".join(f"  | {line}" for line in tail(running.process.log, LAST_LINES))
+                said = tail(running.process.log, SEARCHED_LINES)
+                first = first_raised(said)
+                lines = "\n".join(f"  | {line}" for line in said[-LAST_LINES:])
                 raise EnvironmentFailed(
-                    f"service `{name}` {how}" + (f"; its last lines:\n{lines}" if lines else ""),
+                    f"service `{name}` {how}"
+                    + (f"; first error: {first}" if first else "")
+                    + (f"; its last lines:\n{lines}" if lines else ""),
                     hint=f"the whole log is `{running.process.log}`",
                 )
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ridgeline.core.point import Point
 from ridgeline.launch.autopsy import tail
 from ridgeline.launch.blame import Sign, blame
+from ridgeline.launch.raised import first_raised
 from ridgeline.launch.secrets import scrubbed, values_of
 from ridgeline.results.runfolder import KEY_DIGITS, Failure, RunFolder
 from ridgeline.sweep.evaluation.scored import is_scored
@@ -188,10 +189,13 @@ def lost_in(step: str, start: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
 
 
 def _evidence(files: Sequence[Path], sign: Sign | None) -> Iterator[str]:
-    """The lines that show the sign, or else the last ones of each log."""
+    """The lines that show the sign, or else the first error and the last lines of each log."""
     values = values_of()
     for file in files:
         lines = tail(file, TAIL_LINES)
+        first = None if sign else first_raised(lines)
+        if first is not None:
+            yield scrubbed(f"{file.name}: first error: {first}", values)
         telling = [line for line in lines if sign and sign.pattern.search(line)]
         for line in telling[-3:] if sign else lines[-SHOWN_LINES:]:
             yield scrubbed(f"{file.name}: {line[:400]}", values)
