@@ -208,7 +208,8 @@ class Sweep:
     def proven(self, item: Planned, attempt: Attempt, point: Point) -> tuple[Point, Proof]:
         """The point with what the run's logs, metrics and records make of its promises."""
         logged = from_logs(item.deployment, attempt.logs)
-        evidence = (*logged, *observed(point, attempt.replay, spoken(item.deployment).kind))
+        pool = min((float(piece.value) for piece in logged if piece.name == "kv_tokens"), default=None)
+        evidence = (*logged, *observed(point, attempt.replay, spoken(item.deployment).kind, pool))
         evidence += tuple(graph_misses(logged, GRAPH_LANES * item.cell.concurrency))
         shared = bool(attempt.found["served_before"])
         wanted = promises(item.cell, item.deployment, self.expect(item.cell, item.deployment), shared=shared)

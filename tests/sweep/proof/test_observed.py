@@ -98,6 +98,15 @@ def test_hits_that_are_missing_because_the_pool_is_full_are_no_defect() -> None:
     assert values(observed(point(**measured, kv_usage__peak=0.95), replay, "vllm"))["prefix_gap"] == 0.0
 
 
+def test_hits_that_are_missing_because_live_sessions_fill_the_pool_are_no_defect() -> None:
+    """Histories between two turns count as free to the engine, so its peak use does not show that they were evicted."""
+    first, second = record(0, "a", 10, 0, turn=0, total=10), record(1, "a", 10, 0, hit=10, total=10)
+    replay = Replay(records=(replace(first, end_ns=1), replace(second, end_ns=2)), phases=Phases())
+    measured = {"server_cache_hit": 0.2, "kv_usage__peak": 0.5}
+    assert values(observed(point(**measured), replay, "vllm", 14.0))["prefix_gap"] == 0.0
+    assert values(observed(point(**measured), replay, "vllm", 15.0))["prefix_gap"] == 0.3
+
+
 def sample(at: int, values: dict[str, float], endpoint: str = "http://e/metrics") -> ServerSample:
     return ServerSample(at_ns=at, endpoint=endpoint, values=values)
 

@@ -17,9 +17,13 @@ from ridgeline.core.where import Where
 from ridgeline.launch.engines import engine_kind, read_log, router, spoken, stores
 from ridgeline.results.metrics.scrapes import Scrapes
 from ridgeline.results.metrics.tokens import HANDED_OVER
+from ridgeline.sweep.proof.histories import live_histories
 
 PARSER = "metrics/1"
 FULL_POOL = 0.9  # peak use above which missing prefixes may have been evicted, which is no defect
+# The same of what live sessions hold, which counts as free between their turns: recurrent states, blocks begun and what
+# answers add take the rest (a model with states lost half of its hits at 0.8 on an H200, one without none at 0.87).
+FULL_OF_HISTORIES = 0.7
 RETURNS = 10  # fewer returning turns say nothing about affinity
 SMALL_PROMPT = 512  # tokens: below, rounding to blocks hides whether a prefix was found
 READERS = {"router": (router.SHAPES, router.PARSER), "cache": (stores.SHAPES, stores.PARSER)}  # by a service's role
@@ -30,15 +34,17 @@ POSITIONS = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
 _ROUTER = "vllm_router_"
 
 
-def observed(point: Point, replay: Replay, kind: str) -> tuple[Evidence, ...]:
-    """Evidence of one run. `kind`: of the engine, whose metric names are looked for."""
+def observed(point: Point, replay: Replay, kind: str, pool_tokens: float | None = None) -> tuple[Evidence, ...]:
+    """Evidence of one run. `kind`: of the engine, whose metric names are looked for; `pool_tokens`: KV tokens of one
+    rank by its log."""
     scrapes = Scrapes(tuple(sorted(replay.samples, key=lambda sample: sample.at_ns)))
     prefix = engine_kind(kind).prefix
-    found = [*_cache(point, replay.records), *_preemptions(point), *_acceptance(point)]
+    ranks = tuple(_ranks(scrapes, prefix)) if prefix else ()
+    engines = next((float(piece.value) for piece in ranks if piece.name == "engines"), 1.0)
+    pool = pool_tokens * engines if pool_tokens else None
+    found = [*_cache(point, replay.records, pool), *_preemptions(point), *_acceptance(point), *ranks]
     if (external := point.value("external_cache_hit")) is not None:
         found.append(Evidence("external_hit", external, parser=PARSER))
-    if prefix:
-        found += _ranks(scrapes, prefix)
     found += _affinity(replay.records, point)
     found += _contamination(replay.records)
     found += _graph_misses(scrapes, replay)
@@ -81,7 +87,7 @@ def _measure(point: Point, name: str) -> float | None:
     return point.value(name)
 
 
-def _cache(point: Point, records: Sequence[Record]) -> Iterator[Evidence]:
+def _cache(point: Point, records: Sequence[Record], pool: float | None) -> Iterator[Evidence]:
     """Hits by the answers' usage where they tell, which is of exactly the good requests; else by the server's counters,
     whose scrapes around the window take in some of the warm-up."""
     hit, reachable = _measure(point, "usage_cache_hit"), reachable_hit(records)
@@ -93,7 +99,9 @@ def _cache(point: Point, records: Sequence[Record]) -> Iterator[Evidence]:
     if reachable is None:
         return
     peak = _measure(point, "kv_usage.peak")
+    live = live_histories(records)
     evicting = peak is not None and peak >= FULL_POOL
+    evicting |= bool(pool and live and live >= FULL_OF_HISTORIES * pool)
     note = f"{PARSER} (the pool filled up)" if evicting else PARSER
     yield Evidence("prefix_gap", 0.0 if evicting else max(0.0, reachable - hit), parser=note)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ridgeline.launch.engines import ENGINES, router, stores
 from ridgeline.launch.engines.shapes import Shape
+from ridgeline.sweep.proof.observed import FULL_OF_HISTORIES
 from ridgeline.sweep.proof.promises import (
     AFFINITY,
     CONTAMINATION,
@@ -46,7 +47,8 @@ def render() -> str:
         ("E0", "`engine_told`: the words of the engine's log and metrics are known", "`command` and `shell`"),
         ("E1", "`engines` equals the data-parallel ranks of the cell", "engines with metrics"),
         ("E2", f"`prefix_hit` above 0; `prefix_gap` at most {PREFIX_GAP:g}: hits below what this run could find "
-               "again, judged only while the pool never filled up", "agentic cells"),
+               "again, judged only while the pool never filled up and live sessions hold under "
+               f"{FULL_OF_HISTORIES:.0%} of it", "agentic cells"),
         ("E3", f"`affinity` at least {AFFINITY:g}: share of returning turns that find most of their session",
          "agentic cells with several ranks"),
         ("E4", f"`preempted_share` at most {PREEMPTED:g} of the requests", "engines with metrics"),
