@@ -15,12 +15,12 @@ def live_histories(records: Sequence[Record]) -> int | None:
     if not told:
         return None
     ends: dict[int, int] = {}
-    for record in told:
-        ends[record.tree] = max(ends.get(record.tree, 0), record.end_ns or 0)
+    for ended in told:
+        ends[ended.tree] = max(ends.get(ended.tree, 0), ended.end_ns or 0)
     streams: dict[tuple[int, str], int] = {}
     # A session that ends gives its tokens back before one that begins at the same moment takes its own.
     events: list[tuple[int, int, int, Record | None]] = [(end, 0, tree, None) for tree, end in ends.items()]
-    events += [(record.sent_ns or 0, 1, record.tree, record) for record in told]
+    events += [(begun.sent_ns or 0, 1, begun.tree, begun) for begun in told]
     held = most = 0
     for _, _, tree, record in sorted(events, key=lambda event: event[:3]):
         if record is None:
