@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -68,10 +68,17 @@ class Modelling:
         engine takes."""
         readable = tuple(recipe for recipe in self.recipes if not isinstance(recipe.write, Script))
         found = assumed(as_capped(cell), facts_of(cell, self.user), self.settings, readable)
-        script = next((r for r in self.recipes if isinstance(r.write, Script) and r.fits(cell)), None)
+        script = script_for(cell, self.recipes)
         if script is None:
             return found
         return replace(found, recipe=f"{found.recipe}, in place of `{script.name}`, whose flags are not known")
+
+
+def script_for(cell: Cell, recipes: Sequence[Recipe]) -> Recipe | None:
+    """The script or command of the user's that starts a cell; None where a recipe does, or nothing."""
+    fitting = [recipe for recipe in recipes if recipe.fits(cell)]
+    chosen = choose(cell, fitting) if fitting else None
+    return chosen if chosen is not None and isinstance(chosen.write, Script) else None
 
 
 SHIPPED = Modelling()
@@ -93,13 +100,14 @@ class Deploy:
 
         Raises EnvironmentFailed for an engine that nothing here launches, InputError for unknown facts.
         """
-        emulated = self.engine == EMULATED
-        scripts = tuple(recipe for recipe in self.recipes if isinstance(recipe.write, Script) and recipe.fits(cell))
-        if emulated and not scripts:
+        script = script_for(cell, self.recipes)
+        if script is not None:
+            assert isinstance(script.write, Script)
+            deployment = replace(script.write(cell, None, self.settings), recipe=f"{script.name} ({script.reason})")
+        elif self.engine == EMULATED:
             deployment = named(cell, self._modelled(cell))
-        elif isinstance((chosen := choose(cell, scripts if emulated else self.recipes)).write, Script):
-            deployment = replace(chosen.write(cell, None, self.settings), recipe=f"{chosen.name} ({chosen.reason})")
         else:
+            choose(cell, self.recipes)  # a framework nobody launches is the first thing to say
             facts = facts_of(cell, self.user)
             deployment = named(cell, deployment_of(as_capped(cell), facts, self.settings, self.recipes))
         emulates = deployment.kind == EMULATED or deployment.dialect == EMULATED or self.engine == EMULATED
