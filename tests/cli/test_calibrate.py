@@ -188,3 +188,10 @@ def test_a_fit_is_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "fitted to 8 points of points.csv; prior" in out.read_text()  # nobody else's measurements
     assert main(["calibrate", "--evaluate", str(points), "--parameters", str(out)]) == 0
     assert "b200/trt: 8 points" in capsys.readouterr().out
+
+
+def test_what_was_assumed_is_not_fitted_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    points = tmp_path / "points.csv"
+    points.write_text(HEAD + ROW.replace(",4,1,false", ",68 GPU,1,false").format(conc=4, tput=250, tpot=8))
+    assert main(["calibrate", str(points)]) == 1
+    assert "1 of 1 points are not fitted to" in capsys.readouterr().err

@@ -97,7 +97,12 @@ def _fit(paths: list[Path], out: Path | None, given: dict[str, str]) -> int:
     from ridgeline.simulate.fitfile import text_of
 
     read = _read(paths, given)
-    points, refused = covered([point for point in read if point.kind == "fixed"])
+    points, refused = covered([point for point in read if point.kind == "fixed" and not point.assumed])
+    if guessed := sum(bool(point.assumed) for point in read):
+        why = "something in them had to be assumed; --evaluate says what"
+        sys.stderr.write(f"note: {guessed} of {len(read)} points are not fitted to: {why}\n")
+    if agentic := sum(point.kind == "agentic" for point in read):
+        sys.stderr.write(f"note: {agentic} agentic points are not fitted to: caches decide them, not prices\n")
     for one in refused:
         sys.stderr.write(f"left out: line {one.point.row}: {one.reason}\n")
     fits, unfit = validate.fit_all(points)
