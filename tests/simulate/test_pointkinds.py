@@ -243,7 +243,7 @@ def test_articles_are_read_by_the_words_around_their_tables(tmp_path: Path) -> N
             ],
         },
         {
-            "file": file, "context": "**Dynamo vLLM, 1k/1k disagg, no MTP**",
+            "file": file, "context": "**2026-05-02, Dynamo vLLM, 1k/1k disagg, no MTP**",
             "header": ["Conc", "Prefill", "Decode", "tok/s/GPU", "TPOT (ms)"],
             "rows": [["4", "4 GPU, TP=4", "32 GPU, EP=8", "60", "3.4"]],
         },
@@ -256,6 +256,7 @@ def test_articles_are_read_by_the_words_around_their_tables(tmp_path: Path) -> N
     assert (first.label, first.drafts, first.tput, first.tpot_s) == ("TP8", 3, 347.9, 0.01184)
     assert (first.isl, first.osl) == (8192, 1024) and "lengths" in first.assumed[0]
     assert second.conc == 1024 and second.tpot_s == 0.8
+    assert pools.date == "2026-05-02" and first.date is None
     assert pools.label == "TP4x1+DP8EP8x4" and (pools.isl, pools.osl) == (1024, 1024)
     assert any("1 of 3 tables hold no serving points" in note for note in reading.left_out)
     assert any("row 2" in note for note in reading.left_out)

@@ -102,6 +102,7 @@ def _said(context: str, file: str, before: dict[str, str]) -> dict[str, str]:
             found[key] = said[1] if key == "named" else said[0]
     if lengths := _LENGTHS.search(context):
         found["isl"], found["osl"] = (str(int(size) * 1024) for size in lengths.groups())
+    found["date"] = date_in(context) or ""
     if found.get("named", "").count("/") != 1:
         found.pop("named", None)
     words = file.replace(".mdx", "")
@@ -145,7 +146,7 @@ def _row(row: Record, said: dict[str, str]) -> Measured:
         topology=found.decode.topology, workers=found.decode.workers,
         prefill=Prefill(found.prefill.topology, found.prefill.workers) if found.prefill else None,
         conc=conc, isl=isl, osl=osl, drafts=drafts, accepted=accepted, tput=tput, tpot_s=tpot,
-        source=row.text("date", "version"), assumed=(*found.assumed, *assumed),
+        source=row.text("date", "version"), date=said["date"] or None, assumed=(*found.assumed, *assumed),
     )  # fmt: skip
 
 
