@@ -141,6 +141,27 @@ def test_thin_slices_of_experts_cost_more_than_whole_ones() -> None:
     assert cut.experts_s(8192) > 1.05 * whole.experts_s(8192) / busiest_computing(256, 8, cut.p.expert_evenness)
 
 
+def test_slices_are_computed_in_whole_tiles() -> None:
+    """MiniMax-M2.5's experts have 1,536 columns: an eighth is 192, which takes two tiles of 128."""
+    four, eight = (cost("minimax-m2.5", "b200", Topology(tp), "fp8").experts[0] for tp in (4, 8))
+    assert (four.slice, eight.slice) == (384, 192)
+    assert eight.flops_each == pytest.approx(four.flops_each * 256 / 384)
+    assert eight.bytes_each == pytest.approx(four.bytes_each / 2)
+
+
+def test_eight_bit_rows_are_read_slower_where_a_kernel_turns_them() -> None:
+    p = parameters_for("default", "default")
+
+    def rate(model: str, gpu: str, engine: str, dtype: str = "fp8") -> float:
+        options = options_from(model, gpu, Topology(8), "fp8", engine=engine, kv_cache_dtype=dtype)
+        return StepCost(options, p).attention.bandwidth / (options.gpu.bandwidth * p.kv_read)
+
+    assert rate("llama-3.1-70b", "h200", "vllm", "auto") == 1
+    assert rate("llama-3.1-70b", "h200", "trt") == rate("llama-3.1-70b", "b200", "vllm") == p.narrow_cache
+    assert rate("deepseek-r1", "h200", "vllm") == rate("llama-3.1-70b", "mi325x", "vllm") == p.narrow_cache
+    assert rate("llama-3.1-70b", "h200", "vllm") == pytest.approx(0.6 * p.narrow_cache)
+
+
 def test_more_work_never_takes_less_time() -> None:
     price = cost("llama-3.1-8b", "h200")
     for context in (0, 1000, 100_000):
@@ -224,11 +245,11 @@ def test_index_keys_are_scored_in_eight_bits() -> None:
 
 def test_every_parameter_says_where_it_comes_from() -> None:
     own, fitted, assumed = (parameters_for(*name) for name in (("H200", "vllm"), ("MI355X", "vllm"), ("MI300X", "trt")))
-    assert len(own.provenance) == 26
+    assert len(own.provenance) == 27
     assert all("measured" in text or "assumption" in text for text in own.provenance.values())
     assert all(text.startswith("assumed as measured on H200") for text in assumed.provenance.values())
     assert assumed.kv_read == own.kv_read
-    assert fitted.provenance["kv_read"].startswith("fitted to ")
+    assert fitted.provenance["narrow_cache"].startswith("fitted to ")
     assert fitted.provenance["link"].startswith("assumed as measured on H200")
 
 

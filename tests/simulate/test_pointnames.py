@@ -9,6 +9,7 @@ from tests.golden import golden
 
 from ridgeline.simulate.pointnames import (
     date_in,
+    drafts_unsaid,
     engine_name,
     gpu_name,
     model_name,
@@ -62,6 +63,15 @@ def test_precisions(text: str, name: str) -> None:
 )  # fmt: skip
 def test_speculation(text: str, drafts: int, accepted: float | None) -> None:
     assert speculation(text) == (drafts, accepted)
+
+
+@pytest.mark.parametrize(
+    ("text", "unsaid"),
+    [("mtp", True), ("eagle3", True), ("none", False), ("mtp3", False), ("MTP-2", False), ("dspark5 AL3.51", False),
+     ("mtp AL 2.4", False)],
+)  # fmt: skip
+def test_drafts_whose_number_is_not_said(text: str, unsaid: bool) -> None:
+    assert drafts_unsaid(text) is unsaid
 
 
 def test_a_model_without_a_golden_curve_takes_its_relatives() -> None:

@@ -1,7 +1,7 @@
 """Fits the cost model to measured points: few parameters, priors, least squares on the logarithm of times.
 
-Five parameters for a (GPU, engine build), two for each checkpoint on it (device time, kernels), none for an arm. A
-checkpoint is a model in one precision: other weights, other kernels.
+Five parameters for a (GPU, engine build), a sixth where rows with drafts do not say how many, two for each checkpoint
+on it (device time, kernels), none for an arm. A checkpoint is a model in one precision: other weights, other kernels.
 Every parameter has a prior, tight where it was measured on the GPU itself, wide where it is an assumption; a group with
 fewer points than parameters is refused. Beyond half a standard deviation residuals count linearly, beyond one so do
 distances from a prior (Huber): rows of one arm are of several software ages, and a checkpoint that is served twice as
@@ -39,12 +39,15 @@ SHARED = {
     "device": 0.5,
     "graph_kernel_s": 0.15,
     "collective_s": 0.3,
-    "kv_read": 0.1,
+    "narrow_cache": 0.35,
     "expert_top": 0.1,
+    "unsaid_drafts": 0.2,
 }
 OF_MODEL = (0.1, 0.1)  # device time, kernels
 # Measured step by step on this very GPU and engine, hence not fitted again.
-MEASURED = {("h200", "vllm"): frozenset({"device", "graph_kernel_s", "kv_read"})}
+MEASURED = {("h200", "vllm"): frozenset({"device", "graph_kernel_s"})}
+# Fixed-sequence recipes cache 8-bit rows, but here: of long requests half as many decode at once as would fit so.
+_CACHES = {("h100", "vllm"): "auto"}
 # What is taken as a full cache: TensorRT-LLM takes this share of what weights leave, the others of all memory.
 _TRT_SHARE = 0.9
 SIGMA = 0.15  # of log(predicted / measured) that is expected of a good fit
@@ -82,7 +85,7 @@ def engine_options(point: Measured, topology: Topology) -> EngineOptions:
         point.hardware,
         topology,
         point.precision,
-        kv_cache_dtype="fp8",
+        kv_cache_dtype=_CACHES.get((point.hardware, point.engine), "fp8"),
         num_speculative_tokens=drafts,
         acceptance_length=point.accepted if drafts else None,
         max_model_len=(point.isl or 0) + (point.osl or 0) + _MOST_CONTEXT,
@@ -163,7 +166,8 @@ def predict(point: Measured, parameters: CostParameters, prices: dict[int, StepC
             found = prices[id(base)] = base.priced_by(parameters)
         return found
 
-    load = Load(point.isl or 1, point.osl or 1, point.conc)
+    accepted = 1 + (engine.price.options.accepted_per_step - 1) * parameters.unsaid_drafts if point.unsaid else None
+    load = Load(point.isl or 1, point.osl or 1, point.conc, accepted=accepted)
     if engine.prefill is not None and point.prefill is not None:
         return disaggregated(
             priced(engine.price), priced(engine.prefill), load, point.workers, point.prefill.workers, engine.kv_tokens
@@ -211,8 +215,13 @@ def names_of(points: Sequence[Measured]) -> tuple[str, ...]:
     """Parameters that the points of a group speak about."""
     models = sorted({checkpoint(point) for point in points})
     moe = any(engine_of_point(point).price.options.arch.moe for point in points)
+    drafts = any(point.unsaid for point in points)
     known = MEASURED.get((points[0].hardware, points[0].engine), frozenset())
-    shared = [name for name in SHARED if name not in known and (moe or not name.startswith("expert"))]
+    shared = [
+        name
+        for name in SHARED
+        if name not in known and (moe or not name.startswith("expert")) and (drafts or name != "unsaid_drafts")
+    ]
     return (*shared, *(f"{model}/{part}" for model in models for part in ("time", "kernels")))
 
 
@@ -224,7 +233,7 @@ def with_theta(prior: CostParameters, names: Sequence[str], theta: Vector) -> Co
         factor = math.exp(float(value))
         if name in SHARED:
             moved = getattr(prior, name) * factor
-            free = name == "device" or name.endswith("_s")
+            free = name in ("device", "unsaid_drafts") or name.endswith("_s")
             shared[name] = moved if free else moved / (1 + moved**_BEND) ** (1 / _BEND)
         else:
             model, part = name.rsplit("/", 1)

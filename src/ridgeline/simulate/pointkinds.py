@@ -23,7 +23,15 @@ from ridgeline.core.topology import Topology
 from ridgeline.core.where import Where
 from ridgeline.simulate.layoutwords import MOST_GPUS, Layout, Workers, layout_of
 from ridgeline.simulate.pointfile import Content, Record, Wrong, content_of
-from ridgeline.simulate.pointnames import date_in, engine_name, gpu_name, model_name, precision_name, speculation
+from ridgeline.simulate.pointnames import (
+    date_in,
+    drafts_unsaid,
+    engine_name,
+    gpu_name,
+    model_name,
+    precision_name,
+    speculation,
+)
 from ridgeline.simulate.points import MODELS, STANDS_IN, Measured, Prefill
 from ridgeline.spec.facts.library import find_model
 
@@ -267,6 +275,7 @@ def _public(record: Record) -> Measured:
         osl=None if agentic else record.whole("osl"),
         drafts=drafts,
         accepted=accepted,
+        unsaid=drafts_unsaid(spec),
         workers=decode.workers,
         prefill=prefill,
         offload=record.text("offload_mode", "kv_offloading").lower() not in _NO_TIER,
@@ -298,6 +307,7 @@ def _table(record: Record) -> Measured:
         osl=osl,
         drafts=drafts,
         accepted=accepted,
+        unsaid=drafts_unsaid(spec),
         tput=total,
         tpot_s=record.positive("tpot_ms", factor=1e-3) or record.positive("tpot_s", "median_tpot_s"),
         ttft_s=record.positive("ttft_ms", factor=1e-3) or record.positive("ttft_s"),

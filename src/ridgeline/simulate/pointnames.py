@@ -75,6 +75,11 @@ def speculation(text: str, model: str = "") -> Speculation:
     return Speculation(drafts, accepted)
 
 
+def drafts_unsaid(text: str) -> bool:
+    """Whether a row that speculates leaves out how: `mtp`, not `MTP-3` or `AL 2.5`."""
+    return speculation(text).drafts > 0 and not re.search(r"\d", _METHODS.sub(" ", text.lower()))
+
+
 @lru_cache(maxsize=512)
 def model_name(text: str) -> str:
     """The short name of a model that has one (`deepseek-ai/DeepSeek-V4-Pro` is `dsv4`), else the text."""

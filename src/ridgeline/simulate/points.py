@@ -52,6 +52,7 @@ class Measured:
     osl: int | None = None
     drafts: int = 0
     accepted: float | None = None
+    unsaid: bool = False  # the number of drafts is assumed
     workers: int = 1
     prefill: Prefill | None = None
     offload: bool = False

@@ -28,12 +28,14 @@ _BUNCH = 0.5  # share of a request's time within which the prompts of one wave a
 
 class Load(NamedTuple):
     """A closed loop of fixed lengths, tokens; `conc` requests at any time. `fresh`: tokens of a prompt that a prefill
-    pool must compute, the others being in its cache; None: all."""
+    pool must compute, the others being in its cache; None: all. `accepted`: tokens a step yields with drafts; None: as
+    the engine's options say."""
 
     isl: int
     osl: int
     conc: int
     fresh: int | None = None
+    accepted: float | None = None
 
 
 class Steady(NamedTuple):
@@ -74,6 +76,24 @@ def prefill_s(price: StepCost, isl: int) -> float:
     return total
 
 
+def crowded_prefill_s(price: StepCost, isl: int) -> float:
+    """Seconds of a worker a prompt where prompts wait: as many as the budget holds are computed in one step, on every
+    data-parallel rank at once."""
+    options = price.options
+    ranks, together = options.topology.dp_ranks, max(1, options.max_num_batched_tokens // isl)
+    if ranks == 1 and together == 1:
+        return prefill_s(price, isl)
+    total, done = 0.0, 0
+    while done < isl:
+        count = min(options.max_num_batched_tokens, isl - done)
+        batch = prefill_batch(count, done, options.block_size)
+        batch.chunks, batch.tokens, batch.emitting = batch.chunks * together, count * together, together
+        batch.attached *= together
+        total += price.seconds([batch] * ranks)
+        done += count
+    return total / together / ranks
+
+
 def steady(price: StepCost, load: Load, kv_tokens: float | None = None) -> Steady:
     """What a closed loop settles to. `kv_tokens`: the cache of one rank; None: as much as is needed.
 
@@ -83,7 +103,7 @@ def steady(price: StepCost, load: Load, kv_tokens: float | None = None) -> Stead
     """
     options = price.options
     ranks, query = options.topology.dp_ranks, 1 + options.num_speculative_tokens
-    accepted = options.accepted_per_step
+    accepted = load.accepted or options.accepted_per_step
     mean = load.isl + load.osl / 2
     each = load.conc / ranks
     held = load.isl + load.osl if options.engine == "trt" else mean
@@ -97,9 +117,10 @@ def steady(price: StepCost, load: Load, kv_tokens: float | None = None) -> Stead
     # Prompts of all ranks in the time of one request's decoding; those that meet in a step share it.
     prompts = running * busy
     together = min(busy, max(1.0, prompts * prompt / (_BUNCH * load.osl / accepted * step + prompts * prompt / busy)))
-    tpot = step / accepted + prompts / load.osl * prompt / together
+    others = max(0.0, prompts - 1)  # a request's own prompt is over before its first token
+    tpot = step / accepted + others / load.osl * prompt / together
     first = price.frontend_s(load.isl) + price.p.reply_s + prompt + step
-    busy_share = min(0.9, prompts / load.osl * prompt / together / tpot)
+    busy_share = min(0.9, others / load.osl * prompt / together / tpot)
     first += busy_share / (2 * (1 - busy_share)) * prompt / together + load.conc * prompt / together / 2 / _WAVES
     whole = first + load.osl * tpot
     served = min(load.conc, running * busy)
@@ -114,10 +135,11 @@ def disaggregated(
     """Prefill and decode on workers of their own, equal among themselves. The cache of a prompt crosses the scale-out
     network once; decode steps hold no prefill. Prompts queue when the prefill pool is the slower one."""
     options = decode.options
-    ranks, query, accepted = options.topology.dp_ranks, 1 + options.num_speculative_tokens, options.accepted_per_step
+    ranks, query = options.topology.dp_ranks, 1 + options.num_speculative_tokens
+    accepted = load.accepted or options.accepted_per_step
     mean = load.isl + load.osl / 2
-    alone = prefill_s(prefill, load.isl if load.fresh is None else load.fresh)
-    prompt = alone / (prefills * prefill.options.topology.dp_ranks)
+    fresh = load.isl if load.fresh is None else load.fresh
+    alone, prompt = prefill_s(prefill, fresh), crowded_prefill_s(prefill, fresh) / prefills
     row = sum(cache.row_bytes + cache.scan_bytes for cache in decode.attention.caches)
     transfer = load.isl * row / options.gpu.scale_out_bandwidth
     room = min(options.max_num_seqs, kv_tokens / mean if kv_tokens else load.conc)

@@ -13,18 +13,18 @@ model itself with all that is fitted deleted, which is the harder one to beat.
 
 from __future__ import annotations
 
-import bisect
 import math
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
 from ridgeline.core.errors import InputError
+from ridgeline.simulate.choices import line
 from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.costparams import CostParameters
 from ridgeline.simulate.fit import Fit, fit, log_errors, predict, prior_of, with_theta, without
@@ -35,8 +35,7 @@ from ridgeline.spec.facts.library import find_gpu
 Group = tuple[str, str]
 Guesser = Callable[[Measured, Sequence[Measured]], tuple[float | None, float | None]]
 BAND = 1.2816  # standard deviations on each side of an 80 % band
-NOISE = 0.015  # of throughput between repeats, two standard deviations; three times that on MI355X
-LEVELS = (20.0, 40.0, 60.0, 100.0)  # tokens/s/user at which arms are compared
+RECIPES = {"unsaid_drafts"}  # belongs to how a group was started, not to a GPU
 
 
 class Guess(NamedTuple):
@@ -108,21 +107,10 @@ def of_concurrency(found: Fit) -> list[Guess]:
 
     def interpolated(point: Measured, known: Sequence[Measured]) -> tuple[float | None, float | None]:
         own = sorted((other for other in arms[point.arm] if other.conc != point.conc), key=lambda other: other.conc)
-        return _line(own, point.conc, "tput"), _line(own, point.conc, "tpot_s")
+        return line(own, point.conc, "tput"), line(own, point.conc, "tpot_s")
 
     guesses = left_out(found, lambda point: point.conc, interpolated)
     return [guess for guess in guesses if len({other.conc for other in arms[guess.point.arm]}) >= 3]
-
-
-def _line(own: Sequence[Measured], conc: int, field: str) -> float | None:
-    """Straight through the neighbours in log-log; beyond the ends through the last two."""
-    pairs = sorted({other.conc: getattr(other, field) for other in own if getattr(other, field)}.items())
-    if len(pairs) < 2:
-        return None
-    at = min(max(bisect.bisect([left for left, _ in pairs], conc), 1), len(pairs) - 1)
-    (a, low), (b, high) = pairs[at - 1], pairs[at]
-    share = math.log(conc / a) / math.log(b / a)
-    return math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
 
 
 def of_topology(found: Fit, base: Baseline, roof: Baseline | None = None) -> list[Guess]:
@@ -149,7 +137,7 @@ def of_gpu(fits: Mapping[Group, Fit], base: Baseline, roof: Baseline | None = No
             continue
         near = [other for name, other in others.items() if find_gpu(name).vendor == find_gpu(gpu).vendor]
         near = near or list(others.values())
-        names = sorted({*found.names, *(name for other in near for name in other.names)})
+        names = sorted({*found.names, *(name for other in near for name in other.names)} - RECIPES)
         theta = np.array([_transferred(name, near, list(others.values())) for name in names])
         parameters = with_theta(prior_of("default", "default"), names, theta)
         known = [point for other in near for point in other.points]
@@ -231,9 +219,11 @@ def errors(guesses: Sequence[Guess]) -> Errors:
 
 
 def spread(guesses: Sequence[Guess]) -> float:
-    """Robust standard deviation of log(predicted / measured) throughput."""
+    """Robust standard deviation of log(predicted / measured) throughput of points left out, from the error that the
+    next one exceeds in one of five cases: the 0.8 (n + 1)-th of n, as conformal prediction has it. Of twenty points
+    the 0.8 n-th is too narrow."""
     logs = sorted(abs(math.log(g.model.tput_per_gpu / g.point.tput)) for g in guesses if g.point.tput)
-    return logs[int(0.8 * (len(logs) - 1))] / BAND if logs else math.nan
+    return logs[min(len(logs), math.ceil(0.8 * (len(logs) + 1))) - 1] / BAND if logs else math.nan
 
 
 def coverage(guesses: Sequence[Guess]) -> float:
@@ -305,43 +295,6 @@ def knees(pairs: Sequence[tuple[Measured, Steady]], least: int = 6) -> list[tupl
     return found
 
 
-def winners(pairs: Sequence[tuple[Measured, Steady]]) -> tuple[int, int, list[float]]:
-    """At every level of interactivity that at least two layouts of a series reach: is the one the model prefers the
-    best one measured, or as good within the noise of repeats? Between points a layout's throughput follows a straight
-    line in the logarithms. Right, asked, and what each choice costs (share of the best throughput)."""
-    series: dict[object, dict[str, list[tuple[Measured, Steady]]]] = defaultdict(lambda: defaultdict(list))
-    for point, seen in pairs:
-        if point.tput and point.tpot_s:
-            series[point.series][point.label].append((point, seen))
-    right, asked, regrets = 0, 0, []
-    for name, layouts in series.items():
-        for level in LEVELS:
-            real, said = {}, {}
-            for label, own in layouts.items():
-                measured = at_level([(1 / (p.tpot_s or 1), p.tput or 1) for p, _ in own], level)
-                guessed = at_level([(1 / s.tpot_s, s.tput_per_gpu) for _, s in own], level)
-                if measured is not None and guessed is not None:
-                    real[label], said[label] = measured, guessed
-            if len(real) < 2:
-                continue
-            chosen = max(said, key=lambda label: said[label])
-            asked += 1
-            noise = NOISE * (3 if "mi355x" in str(name) else 1)
-            right += real[chosen] >= (1 - noise) * max(real.values())
-            regrets.append(1 - real[chosen] / max(real.values()))
-    return right, asked, regrets
-
-
-def at_level(curve: Sequence[tuple[float, float]], level: float) -> float | None:
-    """Throughput of a curve of (tokens/s/user, tokens/s/GPU) at a level; None outside the curve."""
-    points = sorted(curve)
-    for (a, low), (b, high) in pairwise(points):
-        if a <= level <= b and a < b:
-            share = (math.log(level) - math.log(a)) / (math.log(b) - math.log(a))
-            return math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
-    return None
-
-
 def in_sample(found: Fit) -> list[tuple[Measured, Steady]]:
     prices: dict[int, StepCost] = {}
     return [(point, predict(point, found.parameters, prices)) for point in found.points]
@@ -356,5 +309,5 @@ def uncalibrated(points: Sequence[Measured]) -> list[tuple[Measured, Steady]]:
 
 __all__ = [
     "Baseline", "coverage", "errors", "fit_all", "in_sample", "knees", "log_errors", "of_concurrency", "of_gpu",
-    "of_model", "of_topology", "spread", "taus", "uncalibrated", "winners",
+    "of_model", "of_topology", "spread", "taus", "uncalibrated",
 ]  # fmt: skip

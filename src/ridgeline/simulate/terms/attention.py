@@ -12,6 +12,8 @@ from ridgeline.simulate.batch import Batch
 from ridgeline.simulate.costparams import CostParameters
 from ridgeline.spec.facts.model import Attention, Block, Compressed, Gqa, Mla, ModelArch, Recurrent
 
+_SLOW_ROWS = 0.6  # of the rate of 8-bit rows where values are turned on the way
+
 
 @dataclass(frozen=True, slots=True)
 class Cache:
@@ -82,6 +84,16 @@ def latent_dims(attention: Mla | Compressed) -> tuple[int, int]:
     return attention.head_dim, attention.head_dim
 
 
+def turned(options: EngineOptions) -> bool:
+    """Hopper's matrix units take 8-bit values in one order only, and FlashAttention 3, which vLLM runs there for
+    grouped-query attention, turns what the cache holds on the way; TensorRT-LLM's kernels and later GPUs need not."""
+    gpu = options.gpu
+    hopper = gpu.vendor == "nvidia" and gpu.fp8_flops is not None and gpu.fp4_flops is None
+    return (
+        hopper and options.engine == "vllm" and any(isinstance(block.attention, Gqa) for block in options.arch.blocks)
+    )
+
+
 class AttentionCost:
     """Prices attention of one rank and stage."""
 
@@ -100,7 +112,9 @@ class AttentionCost:
 
     def _price(self, p: CostParameters) -> None:
         gpu = self._options.gpu
-        narrow = p.narrow_cache if self._options.kv_cache_dtype.startswith("fp8") else 1.0
+        narrow = 1.0
+        if self._options.kv_cache_dtype.startswith("fp8"):
+            narrow = p.narrow_cache * (_SLOW_ROWS if turned(self._options) else 1.0)
         share = p.sparse_attention if self._sparse else p.prefill_attention
         self.bandwidth = gpu.bandwidth * p.kv_read * narrow  # bytes/s of the cache; 8-bit rows are unpacked on the way
         self._decode_flops = gpu.bf16_flops * p.prefill_attention

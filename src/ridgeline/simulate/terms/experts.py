@@ -18,7 +18,8 @@ from ridgeline.spec.facts.gpu import Gpu
 from ridgeline.spec.facts.model import Block, Experts
 
 _NARROW_GAIN = 0.75  # of log(peak) from bf16 to 8 or 4 bits that grouped products reach; assumption
-_SLICE = 40  # columns of an expert's slice under tensor parallelism that its products lose; assumption
+_SLICE = 60  # columns of an expert's slice under tensor parallelism that its products lose; assumption
+_TILE = 128  # columns to whose multiple grouped products compute a slice
 _EXTREME = (0.0, 0.56, 0.85, 1.03, 1.16, 1.27, 1.35, 1.42)  # deviations by which the largest of 1, 2... normals exceeds
 
 
@@ -43,9 +44,9 @@ def expert_work(block: Block, options: EngineOptions) -> ExpertWork | None:
     topology, hidden = options.topology, options.arch.hidden
     group = topology.tp * topology.pcp
     on_gpu = routed_bytes(block, hidden, topology, options.formats)  # all experts' bytes on one GPU
-    flops = 2.0 * ffn.matrices * (ffn.latent or hidden) * ffn.inter / group
     layers = -(-block.count // topology.pp)
     columns = ffn.inter * topology.ep / group
+    flops = 2.0 * ffn.matrices * (ffn.latent or hidden) * math.ceil(columns / _TILE) * _TILE / topology.ep
     return ExpertWork(layers, ffn.count, ffn.top_k, on_gpu / ffn.count, flops, hidden, columns)
 
 
