@@ -232,7 +232,8 @@ class Crowd:
             request.outputs += got[0]
             request.in_flight += got[-1] - got[0]
             named = min(request.computed, known) // limits.block_size
-            if end > joined and limits.prefix_caching and request.held and named > request.held.named:
+            names = limits.prefix_caching and not limits.merges
+            if end > joined and names and request.held and named > request.held.named:
                 pool.name(request.held, named)  # as its last step would have
         for batch in self.flying:
             batch.entries[:0] = entries[batch.index]

@@ -64,8 +64,7 @@ class Engine:
     """Ranks, the steps under way, and the one planned behind them. `lazy`: steps that only decode are not walked and
     tell no tokens; what a request got follows from `Request.emits` and `stamps`. A rank with nothing but such steps
     before it is *calm*: the others' steps pass it by, and it is told of them when something happens to it. `stages`:
-    of a pipeline; a step takes its price in each, and the next one may begin when the first stage is through.
-    `front_ends`: servers that take requests in; None: one a rank."""
+    of a pipeline; a step takes its price in each, and the next one may begin when the first stage is through."""
 
     def __init__(
         self,
@@ -79,10 +78,8 @@ class Engine:
         load_s: float = 0.0,
         lease_s: float = 5.0,
         handover: Handover | None = None,
-        front_ends: int | None = None,
     ) -> None:
         self.limits = limits
-        self.front_ends = front_ends or ranks
         self.price = price
         lazy = lazy and stages == 1
         self.ranks = [Scheduler(limits, lazy=lazy) for _ in range(ranks)]
@@ -341,7 +338,6 @@ def engine_of(
         async_scheduling=options.async_scheduling,
         lazy=lazy,
         stages=topology.pp,
-        front_ends=1 if "sglang" in options.engine else None,
         lease_s=options.host_lease_s,
         load_s=block_bytes / (options.gpu.host_bandwidth * price.p.link),
         handover=Handover(

@@ -429,8 +429,8 @@ class Scheduler:
         batch.tokens += count
         batch.entries.append(_new(Entry, (request, count, gain > 0, request.epoch, gain)))
         held = request.held
-        if held is not None and computed >= (held.named + 1) * limits.block_size:
-            self._name_full(request)
+        if held is not None and computed >= (held.named + 1) * limits.block_size and (prefills or not limits.merges):
+            self._name_full(request)  # SGLang looks for others' blocks when a chunk or the answer ends
         if (
             prefills
             and held is not None

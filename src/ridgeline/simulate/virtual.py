@@ -25,7 +25,6 @@ from ridgeline.simulate.chain import Chains
 from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.costparams import CostParameters
 from ridgeline.simulate.engine import Engine, engine_of
-from ridgeline.simulate.frontend import FrontEnd
 from ridgeline.simulate.metrics import snapshot
 from ridgeline.simulate.request import Request
 from ridgeline.simulate.router import Router
@@ -125,10 +124,6 @@ class _Simulation:
         self.engines = [worker.engine for worker in self.workers]
         self.first_router = Router(pools.policy, pools.prefill or pools.decode, "pool ")
         self.second_router = Router(pools.policy, pools.decode, "pool ")
-        self.front, self.second_front = (
-            FrontEnd(pool[0].price, sum(engine.front_ends for engine in pool))
-            for pool in (pools.prefill or pools.decode, pools.decode)
-        )
         self.size = self.engines[0].limits.block_size
         self.chains = Chains(self.size)
         self.heap: list[tuple[int, int, str, Any]] = []
@@ -205,7 +200,7 @@ class _Simulation:
                 layout = self.prompts.layout(send)
                 tokens = layout.tokens
                 self.arriving[send.id] = (send, now, layout, tokens)
-                self._push(self.front.ready(now, tokens), "arrive", send.id)
+                self._push(now + nanoseconds(self.engines[0].price.frontend_s(tokens)), "arrive", send.id)
             for send_id in actions.cancels:
                 self._cancel(send_id, now)
             due = self.pacer.next_at()
@@ -268,7 +263,8 @@ class _Simulation:
             for token in tokens:
                 if token.last and hands_over:
                     engine.handover.offer(0, token.request.prompt // self.size)
-                    self._push(self.second_front.ready(at, token.request.prompt), "hop", token.request.key)
+                    frontend = self.decode[0].engine.price.frontend_s(token.request.prompt)
+                    self._push(at + nanoseconds(frontend), "hop", token.request.key)
                 elif token.last:
                     self._push(at, "done", token.request.key)
 

@@ -17,7 +17,6 @@ from ridgeline.core.clock import Clock
 from ridgeline.core.units import nanoseconds
 from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.engine import Engine
-from ridgeline.simulate.frontend import FrontEnd
 from ridgeline.simulate.request import Request
 from ridgeline.simulate.router import Router
 from ridgeline.simulate.scheduler import Token
@@ -53,14 +52,13 @@ class Pump:
         self._replies: deque[tuple[int, list[list[Token]]]] = deque()
         self._serial = 0
         price = engine.price
-        self._front = FrontEnd(price, engine.front_ends)
         self._reply_ns = nanoseconds(price.p.reply_s) if isinstance(price, StepCost) else 0
 
     def submit(self, make: Callable[[int], Request], listener: Listener) -> Request:
         """Take a request in now; it reaches its rank after the server's own work on it. `make` gets the serial."""
         request = make(self._serial)
         now = self.clock.now_ns()
-        at = self._front.ready(now, request.prompt)
+        at = now + nanoseconds(self.engine.price.frontend_s(request.prompt))
         self._listeners[request.key] = listener
         heapq.heappush(self._arrivals, (at, self._serial, request))
         self._serial += 1
