@@ -204,6 +204,17 @@ def test_one_ranks_prefill_stalls_all_ranks() -> None:
     assert price.seconds([decoding(16, 50_000), *[None] * 7]) > 0.3 * calm
 
 
+def test_prompts_of_recurrent_layers_are_launched_one_by_one() -> None:
+    """However short a prompt, on each recurrent layer; a decoding step is in a graph, another model has none of it."""
+    price, plain = (cost(model, "h200", ONE, "bf16") for model in ("Qwen/Qwen3.5-35B-A3B", "qwen3-30b-a3b"))
+    launch = 30 * price.p.recurrent_launch_s
+    assert launch < price.seconds([prefilling(64)]) < price.seconds([prefilling(1024)]) < launch + 0.02
+    assert price.seconds([decoding(16, 1024)]) < launch / 5
+    assert plain.seconds([prefilling(1024)]) < launch / 2
+    split = cost("Qwen/Qwen3.5-35B-A3B", "h200", Topology(1, pp=2), "bf16")
+    assert split.recurrent == 15
+
+
 def test_the_worst_rank_decides_the_graph_mode() -> None:
     price = cost("deepseek-r1", "b200", Topology(8, dp_attn=True), "fp4", cudagraph_mode="FULL_DECODE_ONLY")
     decode, mixed = decoding(4, 100), prefilling(16)
@@ -245,7 +256,7 @@ def test_index_keys_are_scored_in_eight_bits() -> None:
 
 def test_every_parameter_says_where_it_comes_from() -> None:
     own, fitted, assumed = (parameters_for(*name) for name in (("H200", "vllm"), ("MI355X", "vllm"), ("MI300X", "trt")))
-    assert len(own.provenance) == 27
+    assert len(own.provenance) == 28
     assert all("measured" in text or "assumption" in text for text in own.provenance.values())
     assert all(text.startswith("assumed as measured on H200") for text in assumed.provenance.values())
     assert assumed.kv_read == own.kv_read

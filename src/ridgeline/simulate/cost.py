@@ -22,7 +22,7 @@ from ridgeline.simulate.terms.attention import AttentionCost
 from ridgeline.simulate.terms.collectives import collectives_s
 from ridgeline.simulate.terms.dense import dense_s, dense_work
 from ridgeline.simulate.terms.experts import expert_work, experts_s, grouped_flops
-from ridgeline.simulate.terms.kernels import gaps_s, kernels_of_step, launch_s
+from ridgeline.simulate.terms.kernels import gaps_s, kernels_of_step, launch_s, recurrent_layers
 
 _context = attrgetter("decode_context")
 _REMEMBERED = 1 << 16  # step sizes whose price is kept
@@ -38,6 +38,7 @@ class StepCost:
         self.experts = [work for block in options.arch.blocks if (work := expert_work(block, options))]
         self.expert_flops = grouped_flops(options)
         self.products, self.kernels = kernels_of_step(options)
+        self.recurrent = recurrent_layers(options)
         self.time_factor, self.kernel_factor = _factors(options, parameters)
         self.drafts = options.num_speculative_tokens
         self._layers_s: dict[tuple[int, int], float] = {}
@@ -69,8 +70,9 @@ class StepCost:
             device += self.drafts_s(batches)
         device *= self.time_factor * self.p.device
         host = max([0.0 if batch is None else batch.attached for batch in batches]) * self.p.attach_s
+        prompts = bool(self.recurrent) and any(batch is not None and batch.chunks for batch in batches)
         return (
-            max(device, self.launch_s(mode))
+            max(device, self.launch_s(mode, prompts=prompts))
             + gaps_s(self.products, self.kernels, self.kernel_factor, self.p)
             + host
             + (self.p.wake_s if from_idle else 0.0)
@@ -151,9 +153,10 @@ class StepCost:
         arch, topology = self.options.arch, self.options.topology
         return collectives_s(tokens, total, topology, arch.layers, arch.hidden, self.experts, self.gpu, self.p)
 
-    def launch_s(self, mode: str) -> float:
-        """Launching a step from the host."""
-        return launch_s(self.kernels, mode, compiled=self.options.cudagraph_mode != NONE, p=self.p)
+    def launch_s(self, mode: str, *, prompts: bool = False) -> float:
+        """Launching a step from the host; with `prompts`, what recurrent layers make of them, too."""
+        compiled = self.options.cudagraph_mode != NONE
+        return launch_s(self.kernels, mode, self.recurrent if prompts else 0.0, compiled=compiled, p=self.p)
 
     def drafts_s(self, batches: Sequence[Batch | None]) -> float:
         """Making the next drafts: one pass of the draft layer and the head per draft token, one after the other. The

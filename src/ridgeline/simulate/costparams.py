@@ -49,6 +49,7 @@ class CostParameters:
     graph_kernel_s: float  # one kernel inside a captured graph
     product_kernels: float  # other kernels that start and end in the time in which a matrix product does
     eager_kernel_s: float  # launching one kernel from the host
+    recurrent_launch_s: float  # the same for one recurrent layer's part that no graph holds when prompts are computed
     unsaid_drafts: float  # gain of drafts whose number a row does not say, over that of the usual number
     sample_s: float  # sampling and output, per sequence and step
     attach_s: float  # host work per block newly attached to a request

@@ -190,7 +190,8 @@ def roofline() -> CostParameters:
     """Bytes over bandwidth and arithmetic over peak, with uniform routing; nothing that launches, starts or waits."""
     shares = ("weight_read", "kv_read", "narrow_cache", "expert_read", "traffic", "gemm_top", "expert_top", "link",
               "prefill_attention", "sparse_attention", "narrow_read", "device")  # fmt: skip
-    times = ("gemm_half", "expert_half", "collective_s", "graph_kernel_s", "eager_kernel_s", "sample_s", "attach_s")
+    times = ("gemm_half", "expert_half", "collective_s", "graph_kernel_s", "eager_kernel_s", "recurrent_launch_s",
+             "sample_s", "attach_s")  # fmt: skip
     changed = {**dict.fromkeys(shares, 1.0), **dict.fromkeys(times, 0.0), "expert_evenness": 1e6}
     return replace(prior_of("default", "default"), **changed)  # type: ignore[arg-type]
 

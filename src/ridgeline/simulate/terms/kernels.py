@@ -10,7 +10,7 @@ from ridgeline.engine.formats import Formats
 from ridgeline.engine.graphs import FULL, NONE
 from ridgeline.engine.options import EngineOptions
 from ridgeline.simulate.costparams import CostParameters
-from ridgeline.spec.facts.model import Block, Experts
+from ridgeline.spec.facts.model import Block, Experts, Recurrent
 
 _BLOCK_SCALED = 1.5  # small kernels that a product over fp8 in 128 x 128 blocks takes longer; assumption
 _UNFUSED = 5  # kernels launched one by one for each fused one where nothing is compiled: an 8B model takes 14 ms a step
@@ -71,9 +71,20 @@ def gaps_s(products: float, kernels: float, factor: float, p: CostParameters) ->
     return (kernels + (p.product_kernels - 1) * products) * factor * p.graph_kernel_s
 
 
-def launch_s(kernels: float, mode: str, *, compiled: bool, p: CostParameters) -> float:
+def recurrent_layers(options: EngineOptions) -> float:
+    """Layers with a recurrent state on one pipeline stage."""
+    blocks = options.arch.blocks
+    return sum(block.count for block in blocks if isinstance(block.attention, Recurrent)) / options.topology.pp
+
+
+def launch_s(kernels: float, mode: str, recurrent: float = 0.0, *, compiled: bool, p: CostParameters) -> float:
     """Host time to launch a step: nothing for a full graph, attention only for a piecewise one, else everything:
     compiled code where a step is merely too large for its graphs, single operations where nothing is captured. The
-    host runs ahead, so it counts only where the GPU is faster."""
-    share = {FULL: 0.0, NONE: 1.0}.get(mode, 1 / 3)
-    return share * (1 if compiled else _UNFUSED) * kernels * p.eager_kernel_s
+    host runs ahead, so it counts only where the GPU is faster.
+
+    The scans of `recurrent` layers over prompts (0: the step has none) are dozens of small kernels that interpreted
+    code prepares and starts one by one, in no graph of any engine, however long a chunk is."""
+    if mode == FULL:
+        return 0.0
+    share = 1.0 if mode == NONE else 1 / 3
+    return share * (1 if compiled else _UNFUSED) * kernels * p.eager_kernel_s + recurrent * p.recurrent_launch_s
