@@ -204,6 +204,31 @@ def test_one_ranks_prefill_stalls_all_ranks() -> None:
     assert price.seconds([decoding(16, 50_000), *[None] * 7]) > 0.3 * calm
 
 
+# vLLM's fused experts (128 of hidden size 2,048, top 8, bf16, even routing) on one H200: columns of a slice -> us for
+# 128 and for 4,096 tokens.
+FUSED_EXPERTS = {768: (308, 818), 384: (174, 511), 192: (102, 356), 96: (64, 294)}
+
+
+def test_slices_of_experts_shorten_what_is_read_but_not_the_rows() -> None:
+    own = replace(parameters_for("H200", "vllm"), expert_evenness=EVENNESS, expert_top=EXPERT_TOP)
+    few, many = {}, {}
+    for columns, (measured, _) in FUSED_EXPERTS.items():
+        price = StepCost(options_from("qwen3-30b-a3b", "h200", Topology(768 // columns), "bf16"), own)
+        kernels = (2 * own.product_kernels + 6) * own.graph_kernel_s
+        few[columns], many[columns] = ((price.experts_s(tokens) / 48 + kernels) * 1e6 for tokens in (128, 4096))
+        assert few[columns] == pytest.approx(measured, rel=0.12)
+    rows = 4096 * 8 * 6.5 * 2 * 2048 / (price.gpu.bandwidth * own.traffic) * 1e6
+    assert min(many.values()) > rows > FUSED_EXPERTS[96][1] / 2  # most of what the thinnest slice takes
+    assert many[768] / many[96] == pytest.approx(FUSED_EXPERTS[768][1] / FUSED_EXPERTS[96][1], rel=0.2)
+
+
+def test_experts_of_their_own_share_the_rows_and_cut_ones_do_not() -> None:
+    spread, cut = (cost("qwen3-30b-a3b", "h200", Topology(8, ep=ep), "bf16").experts_s(8192) for ep in (8, 1))
+    rows = 8192 * 8 * 6.5 * 2 * 2048 / (find_gpu("h200").bandwidth * 0.85) * 48
+    assert cut > rows
+    assert spread < cut
+
+
 def test_prompts_of_recurrent_layers_are_launched_one_by_one() -> None:
     """However short a prompt, on each recurrent layer; a decoding step is in a graph, another model has none of it."""
     price, plain = (cost(model, "h200", ONE, "bf16") for model in ("Qwen/Qwen3.5-35B-A3B", "qwen3-30b-a3b"))

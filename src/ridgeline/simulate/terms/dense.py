@@ -56,7 +56,7 @@ def element_bytes(block: Block, hidden: int, tp: int, streams: int = 0) -> float
         width = attention.qk_dim if isinstance(attention, Gqa) else latent_dims(attention)[0]
         values += 4 * attention.heads * width / tp
     if isinstance(ffn, Experts):
-        values += 3 * (ffn.top_k * ffn.inter + ffn.shared + ffn.dense_inter) / tp + 2 * ffn.top_k * hidden / tp
+        values += 3 * (ffn.top_k * ffn.inter + ffn.shared + ffn.dense_inter) / tp
     elif ffn is not None:
         values += 3 * ffn.inter / tp
     return 2 * values
