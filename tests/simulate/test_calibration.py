@@ -9,14 +9,16 @@ from tests.golden import golden
 
 from ridgeline.core.errors import InputError
 from ridgeline.core.topology import Topology
+from ridgeline.engine.options import options_from
 from ridgeline.simulate import validate
+from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.costparams import ANY_MODEL, parameters_for
 from ridgeline.simulate.errortable import error_table, shown
 from ridgeline.simulate.evaluate import evaluated, table
-from ridgeline.simulate.fit import covered, fit, names_of, predict, prior_of
+from ridgeline.simulate.fit import covered, engine_options, fit, names_of, predict, prior_of
 from ridgeline.simulate.fitfile import text_of
 from ridgeline.simulate.points import Measured, Prefill, read_points
-from ridgeline.simulate.steady import Load, Steady, crowded_prefill_s, decode_batch, prefill_s, steady
+from ridgeline.simulate.steady import Load, Steady, crowded_prefill_s, decode_batch, disaggregated, prefill_s, steady
 from ridgeline.simulate.validate import knee, tau
 
 HEAD = (
@@ -89,9 +91,6 @@ def test_a_request_alone_does_not_decode_beside_its_own_prompt() -> None:
 
 
 def test_prompts_that_wait_are_computed_together() -> None:
-    from ridgeline.engine.options import options_from
-    from ridgeline.simulate.cost import StepCost
-
     p = parameters_for("default", "default")
     tensor, spread = (
         StepCost(options_from("deepseek-r1", "h200", topology, "fp8"), p)
@@ -101,6 +100,27 @@ def test_prompts_that_wait_are_computed_together() -> None:
     assert crowded_prefill_s(tensor, 8192) == pytest.approx(prefill_s(tensor, 8192))
     assert prefill_s(spread, 8192) / 8 < crowded_prefill_s(spread, 8192) < prefill_s(spread, 8192)
     assert crowded_prefill_s(tensor, 20_000) == pytest.approx(prefill_s(tensor, 20_000))
+
+
+def test_the_first_wave_waits_for_a_prefill_pool() -> None:
+    """All lanes ask at once; ten waves are measured, so the mean request waits a twentieth of all prompts."""
+    p = parameters_for("default", "default")
+    price = StepCost(options_from("llama-3.1-70b", "h200", Topology(8), "fp8"), p)
+    few, many = (disaggregated(price, price, Load(1024, 1024, conc), 1, 1) for conc in (2, 64))
+    prompt = crowded_prefill_s(price, 1024)
+    assert many.ttft_s - few.ttft_s == pytest.approx(62 * prompt / 20, rel=0.05)
+
+
+def test_sglangs_prefill_step_is_one_of_all_ranks() -> None:
+    wide = Topology(8, ep=8, dp_attn=True)
+    point = Measured(
+        row=0, hardware="h200", engine="sglang", model="dsr1", precision="fp8", spec="none", topology=wide, conc=8,
+        isl=1024, osl=1024,
+    )  # fmt: skip
+    assert engine_options(point, wide).max_num_batched_tokens == 1024
+    assert engine_options(point, Topology(8)).max_num_batched_tokens == 8192
+    assert engine_options(replace(point, hardware="b200"), Topology(8)).max_num_batched_tokens == 16384
+    assert engine_options(replace(point, engine="vllm"), wide).max_num_batched_tokens == 8192
 
 
 def test_drafts_that_rows_leave_out_are_fitted_and_said_ones_are_not() -> None:

@@ -14,7 +14,7 @@ from ridgeline.simulate.batch import Batch, Chunk
 from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.costparams import parameters_for
 from ridgeline.simulate.steps import EVENNESS, EXPERT_TOP
-from ridgeline.simulate.terms.collectives import all_reduce_s
+from ridgeline.simulate.terms.collectives import all_reduce_s, dispatch_s, gather_s
 from ridgeline.simulate.terms.experts import busiest_computing, busiest_reading, experts_touched, largest_of
 from ridgeline.simulate.terms.roofline import overlapped, saturating
 from ridgeline.spec.facts.library import find_gpu
@@ -227,6 +227,18 @@ def test_experts_of_their_own_share_the_rows_and_cut_ones_do_not() -> None:
     rows = 8192 * 8 * 6.5 * 2 * 2048 / (find_gpu("h200").bandwidth * 0.85) * 48
     assert cut > rows
     assert spread < cut
+
+
+def test_collectives_wider_than_a_node_cross_the_scale_out_network() -> None:
+    h100, gb200 = find_gpu("h100"), find_gpu("gb200")  # 8 and 72 GPUs in a domain
+    p, size = parameters_for("H200", "vllm"), 16e6
+    inside, across = (all_reduce_s(size, ranks, h100, p) for ranks in (8, 16))
+    out = size / 8 / 2 / h100.scale_out_bandwidth  # every GPU exchanges its eighth with one other node, twice
+    assert across - inside == pytest.approx(2 * (out + 2.5 * p.collective_s))
+    assert all_reduce_s(size, 16, gb200, p) < 2 * all_reduce_s(size, 8, gb200, p) < across
+    near, far = (dispatch_s(1024, 7168, 8, ranks, h100, p) for ranks in (8, 16))
+    assert far - near > 1024 * 8 * 7168 * 3 / 4 / h100.scale_out_bandwidth
+    assert gather_s(size, 16, h100, p) > gather_s(size, 8, h100, p) + 2 * 2.5 * p.collective_s
 
 
 def test_prompts_of_recurrent_layers_are_launched_one_by_one() -> None:

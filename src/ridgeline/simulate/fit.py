@@ -31,6 +31,8 @@ from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.costparams import CostParameters, parameters_for
 from ridgeline.simulate.points import MODELS, Measured, served_by
 from ridgeline.simulate.steady import Load, Steady, disaggregated, steady
+from ridgeline.spec.facts.gpu import Gpu
+from ridgeline.spec.facts.library import find_gpu
 
 Vector = NDArray[np.float64]
 
@@ -79,10 +81,10 @@ def engine_options(point: Measured, topology: Topology) -> EngineOptions:
 
     Raises InputError for models and layouts that are not known.
     """
-    drafts = point.drafts
+    drafts, gpu = point.drafts, find_gpu(point.hardware)
     return options_from(
         MODELS.get(point.model, point.model),
-        point.hardware,
+        gpu,
         topology,
         point.precision,
         kv_cache_dtype=_CACHES.get((point.hardware, point.engine), "fp8"),
@@ -90,8 +92,15 @@ def engine_options(point: Measured, topology: Topology) -> EngineOptions:
         acceptance_length=point.accepted if drafts else None,
         max_model_len=(point.isl or 0) + (point.osl or 0) + _MOST_CONTEXT,
         max_num_seqs=max(1, point.most // topology.dp_ranks) if point.most else None,
+        max_num_batched_tokens=_sglang_chunk(gpu, topology) if "sglang" in point.engine else None,
         engine=served_by(point.engine),
     )
+
+
+def _sglang_chunk(gpu: Gpu, topology: Topology) -> int:
+    """Tokens of a prefill step on one rank that SGLang chooses for itself: 8,192 of all ranks together on GPUs of up to
+    160 GB, twice that on larger ones."""
+    return (8192 if gpu.memory_bytes <= 160e9 else 16384) // topology.dp_ranks
 
 
 @lru_cache(maxsize=4096)

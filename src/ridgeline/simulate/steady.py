@@ -133,7 +133,8 @@ def disaggregated(
     decode: StepCost, prefill: StepCost, load: Load, workers: int, prefills: int, kv_tokens: float | None = None
 ) -> Steady:
     """Prefill and decode on workers of their own, equal among themselves. The cache of a prompt crosses the scale-out
-    network once; decode steps hold no prefill. Prompts queue when the prefill pool is the slower one."""
+    network once; decode steps hold no prefill. Prompts queue when the prefill pool is the slower one, and in the burst
+    that a closed loop begins with."""
     options = decode.options
     ranks, query = options.topology.dp_ranks, 1 + options.num_speculative_tokens
     accepted = load.accepted or options.accepted_per_step
@@ -145,12 +146,13 @@ def disaggregated(
     room = min(options.max_num_seqs, kv_tokens / mean if kv_tokens else load.conc)
     running = max(1.0, min(load.conc / workers / ranks, room))
     whole = tpot = first = 0.0
+    burst = load.conc * prompt / 2 / _WAVES  # mean wait of the first wave, over all waves
     for _ in range(8):  # requests in prefill do not decode: a few rounds find the share
         busy = min(ranks, max(1, round(running * ranks)))
         batches: list[Batch | None] = [decode_batch(max(1, round(running)), mean, query)] * busy
         batches += [None] * (ranks - busy)
         tpot = decode.seconds(batches) / accepted
-        first = decode.frontend_s(load.isl) + decode.p.reply_s + alone + transfer
+        first = decode.frontend_s(load.isl) + decode.p.reply_s + alone + transfer + burst
         whole = max(first + load.osl * tpot, load.conc * prompt)
         share = load.osl * tpot / whole
         running = max(1.0 / ranks, min(load.conc * share / workers / ranks, room))
