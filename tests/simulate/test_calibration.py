@@ -304,3 +304,11 @@ def test_a_prefill_pool_must_hold_the_weights_too() -> None:
     point = replace(made()[0], engine="dynamo-trt", model="dsr1", topology=Topology(8), prefill=Prefill(Topology(1), 2))
     good, refused = covered([point, replace(point, prefill=Prefill(Topology(8), 1))])
     assert len(good) == 1 and "TP1 of dsr1 fp8: 627 GiB of weights" in refused[0].reason
+
+
+def test_less_cache_never_yields_more_behind_a_prefill_pool() -> None:
+    price = StepCost(options_from("llama-3.1-70b", "h200", Topology(8), "fp8"), parameters_for("default", "default"))
+    load = Load(1024, 8192, 256)
+    rates = [disaggregated(price, price, load, 1, 1, room).tput_per_gpu for room in (10_000, 20_000, 100_000, 1e9)]
+    assert rates == sorted(rates)
+    assert rates[0] < rates[-1] / 4

@@ -343,3 +343,19 @@ def test_decode_and_prefill_of_a_real_engine() -> None:
     ]
     assert statistics.mean(map(abs, errors)) < 0.08
     assert max(map(abs, errors)) < 0.25
+
+
+def test_stages_and_drafts_pay_for_all_ranks_tokens_once() -> None:
+    """Experts of a stage are its own layers already; a draft layer hands the tokens of all ranks around."""
+    whole, halves = (
+        cost("deepseek-r1", "h200", Topology(8, pp=pp, ep=8, dp_attn=True), "fp8").collectives_s(64, 512)
+        for pp in (1, 2)
+    )
+    assert halves == pytest.approx(whole / 2, rel=0.1)
+    alone = cost("deepseek-r1", "h200", Topology(1, pcp=8), "fp8")
+    assert alone.collectives_s(64, 64) > 0
+
+
+def test_a_graph_of_everything_still_launches_prompts_of_recurrent_layers() -> None:
+    price = cost("Qwen/Qwen3.5-35B-A3B", "h200", ONE, "bf16", cudagraph_mode="FULL")
+    assert price.seconds([prefilling(64)]) > 30 * price.p.recurrent_launch_s

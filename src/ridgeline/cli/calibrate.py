@@ -46,7 +46,7 @@ def calibrate(
         typer.Option(help="NAME=VALUE that the files do not say: hardware, framework, model, precision, tp, ..."),
     ] = None,
 ) -> int:
-    """Fit at most eight parameters a GPU and engine and two a model; or evaluate.
+    """Fit at most six parameters a GPU and engine and two a checkpoint; or evaluate.
 
     Exit 1 when points are not covered, 2 when a file is wrong; the others are predicted in any case.
     """

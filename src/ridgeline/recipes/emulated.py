@@ -136,7 +136,7 @@ def build_name(framework: str) -> str:
     """The engine build whose costs and rules apply."""
     if framework == "emulated":
         return "vllm"
-    return framework.removeprefix("dynamo-").removesuffix("-disagg")
+    return framework.removeprefix("dynamo-").removeprefix("mori-").removeprefix("llmd-").removesuffix("-disagg")
 
 
 def emulated(cell: Cell, facts: Facts, settings: RecipeSettings) -> Deployment:

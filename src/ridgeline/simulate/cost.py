@@ -181,7 +181,8 @@ class StepCost:
             if len(self._layers_s) > _REMEMBERED:
                 self._layers_s.clear()
             layers = max(1, self.options.arch.layers // self.options.topology.pp)
-            whole = self.tokens_s(tokens, 0) + self.experts_s(tokens * ranks) + self.collectives_s(tokens, tokens)
+            whole = self.tokens_s(tokens, 0) + self.experts_s(tokens * ranks)
+            whole += self.collectives_s(tokens, tokens * ranks)
             found = self._layers_s[tokens, ranks] = whole / layers
         return found
 

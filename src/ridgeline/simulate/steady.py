@@ -153,7 +153,8 @@ def disaggregated(
         batches += [None] * (ranks - busy)
         tpot = decode.seconds(batches) / accepted
         first = decode.frontend_s(load.isl) + decode.p.reply_s + alone + transfer + burst
-        whole = max(first + load.osl * tpot, load.conc * prompt)
+        # What the slowest of three allows: the requests themselves, the prefill pool, the room of the decode pool.
+        whole = max(first + load.osl * tpot, load.conc * prompt, load.conc * load.osl * tpot / (room * ranks * workers))
         share = load.osl * tpot / whole
         running = max(1.0 / ranks, min(load.conc * share / workers / ranks, room))
     rate = load.conc / whole

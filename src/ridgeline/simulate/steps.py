@@ -73,7 +73,7 @@ def step_values(path: Path, data: Mapping[str, Any], parameters: CostParameters)
     for part in parts:
         try:
             values += part
-        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError, InputError) as error:
             left_out.append(f"a table that is not understood: {type(error).__name__} {error}")
     left_out, notes = ([f"{path.name}: {reason}" for reason in reasons] for reasons in (left_out, notes))
     return Found(values, left_out, notes)

@@ -227,5 +227,7 @@ def steady_of(engine: Engine | Pools, load: Load) -> Steady:
     kv_tokens = float(limits.blocks * limits.block_size)
     if pools.prefill:
         return disaggregated(decode, prefill, load, len(pools.decode), len(pools.prefill), kv_tokens)
-    each = load._replace(conc=max(1, round(load.conc / len(pools.decode))))  # whole requests on equal workers
-    return steady(decode, each, kv_tokens)
+    workers = len(pools.decode)
+    each = load._replace(conc=max(1, round(load.conc / workers)))  # whole requests on equal workers
+    found = steady(decode, each, kv_tokens)
+    return found._replace(tput_per_gpu=found.tput_per_gpu * load.conc / (each.conc * workers))

@@ -155,7 +155,7 @@ class Spending:
             found.append(
                 Series(
                     engine_of(first),
-                    first.scenario.name,
+                    f"{first.scenario.isl}/{first.scenario.osl}" if first.scenario.isl else first.scenario.name,
                     Planner([candidate for _, candidate, _ in cells.values()], known=known.get(series_of(first), ())),
                     [places for _, _, places in cells.values()],
                     hours * budget.share if budget.share else budget.hours * share if budget.hours else math.inf,

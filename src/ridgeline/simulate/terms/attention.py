@@ -117,6 +117,7 @@ class AttentionCost:
             narrow = p.narrow_cache * (_SLOW_ROWS if turned(self._options) else 1.0)
         share = p.sparse_attention if self._sparse else p.prefill_attention
         self.bandwidth = gpu.bandwidth * p.kv_read * narrow  # bytes/s of the cache; 8-bit rows are unpacked on the way
+        self._state_rate = gpu.bandwidth * p.kv_read  # states are not narrowed with the rows
         self._decode_flops = gpu.bf16_flops * p.prefill_attention
         self._chunk_flops, self._scan_flops = gpu.bf16_flops * share, gpu.flops("fp8") * share
 
@@ -134,7 +135,7 @@ class AttentionCost:
         mean = batch.decode_context / batch.decodes
         query = batch.decode_tokens / batch.decodes  # drafts of a sequence are verified in one reading
         read, peak = self.bandwidth, self._decode_flops
-        total = self.state_bytes / read
+        total = self.state_bytes / self._state_rate
         for row_bytes, limit, scan_bytes, decode_flops in self._reads:
             visible = mean if limit is None or mean < limit else limit
             reading = (row_bytes * visible + scan_bytes * mean) / read
@@ -152,5 +153,5 @@ class AttentionCost:
             for c in self.caches:
                 computing = count * (c.flops * c.visible(middle) / peak + c.scan_flops * middle / scan)
                 total += max(computing, (c.row_bytes * c.visible(context) + c.scan_bytes * context) / read)
-            total += self.state_bytes / read
+            total += self.state_bytes / self._state_rate
         return total

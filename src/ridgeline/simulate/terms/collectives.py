@@ -60,13 +60,13 @@ def collectives_s(
         time = 2 * layers / topology.pp * all_reduce_s(2.0 * tokens * hidden, topology.attention_tp, gpu, p)
     else:
         time = 0.0
-    if topology.dp_attn and group > 1:
+    if (topology.dp_attn or topology.pcp > 1) and group > 1:
         for work in experts:
             if topology.ep > 1:
                 each = dispatch_s(total / group, hidden, work.top_k, group, gpu, p)
             else:
                 each = gather_s(2.0 * total * hidden, group, gpu, p)
-            time += work.layers / topology.pp * each
+            time += work.layers * each
     if topology.pp > 1:  # activations handed on from stage to stage
         time += (topology.pp - 1) * (p.collective_s + 2.0 * tokens * hidden / gpu.link_bandwidth)
     return time

@@ -84,7 +84,5 @@ def launch_s(kernels: float, mode: str, recurrent: float = 0.0, *, compiled: boo
 
     The scans of `recurrent` layers over prompts (0: the step has none) are dozens of small kernels that interpreted
     code prepares and starts one by one, in no graph of any engine, however long a chunk is."""
-    if mode == FULL:
-        return 0.0
-    share = 1.0 if mode == NONE else 1 / 3
+    share = {FULL: 0.0, NONE: 1.0}.get(mode, 1 / 3)
     return share * (1 if compiled else _UNFUSED) * kernels * p.eager_kernel_s + recurrent * p.recurrent_launch_s
