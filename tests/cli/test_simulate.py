@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import ridgeline.simulate
 from ridgeline.cli.main import main
 
 CONFIG = """\
@@ -41,6 +42,7 @@ def small(cell, facts, settings):
     engine = made.service("engine")
     return replace(made, services=(replace(engine, argv=with_value(engine.argv, "gpu-memory-utilization", "0.3")),))
 """
+PARAMETERS = Path(ridgeline.simulate.__file__).parent / "parameters"
 QUICK = ("--duration", "30", "--warmup", "0", "--sessions", "3", "--jobs", "1")
 
 
@@ -54,8 +56,8 @@ def space(tmp_path: Path) -> Path:
     return path
 
 
-def predicted(space: Path, settings: str, capsys: pytest.CaptureFixture[str]) -> tuple[list[dict], str]:
-    assert main(["simulate", str(space), "--settings", str(space.parent / settings), *QUICK, "--json"]) == 0
+def predicted(space: Path, settings: str, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[list[dict], str]:
+    assert main(["simulate", str(space), "--settings", str(space.parent / settings), *QUICK, "--json", *more]) == 0
     out, err = capsys.readouterr()
     return [json.loads(line) for line in out.splitlines()], err
 
@@ -91,3 +93,34 @@ def test_a_plan_within_a_budget_says_the_same(space: Path, capsys: pytest.Captur
     out, err = capsys.readouterr()
     assert "qwen/agentic/TP1/c" in out
     assert "assumed  own.py:small (override" in err
+
+
+def test_parameters_of_the_users_own_are_used_where_they_belong(
+    space: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file or a folder of files by GPU and engine; one of another GPU changes nothing, a broken one is refused."""
+    own = json.loads((PARAMETERS / "h200-vllm.json").read_text())
+    own["values"]["device"] = {"value": 3.0, "source": "ours"}
+
+    def rate(parameters: dict | None, name: str = "h200-vllm.json", *, folder: bool = True) -> float:
+        more = []
+        if parameters is not None:
+            (tmp_path / "fit").mkdir(exist_ok=True)
+            for file in (tmp_path / "fit").iterdir():
+                file.unlink()
+            (tmp_path / "fit" / name).write_text(json.dumps(parameters))
+            more = ["--parameters", str(tmp_path / "fit" if folder else tmp_path / "fit" / name)]
+        points, _ = predicted(space, "shipped.yaml", capsys, *more)
+        return points[0]["measures"]["itl.mean"]["value"]
+
+    shipped = rate(None)
+    assert rate(own) > 1.5 * shipped
+    assert rate(own, "any.json", folder=False) > 1.5 * shipped
+    assert rate({**own, "gpu": "h100"}, "other.json", folder=False) == shipped
+    assert rate(own, "b200-vllm.json") == shipped
+    (tmp_path / "fit" / "b200-vllm.json").write_text("{}")
+    assert main(["simulate", str(space), *QUICK, "--parameters", str(tmp_path / "fit")]) == 2
+
+
+def test_agentic_cells_say_which_sessions_were_replayed(space: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "sessions the shipped quick-start ones" in predicted(space, "shipped.yaml", capsys)[1]

@@ -136,3 +136,18 @@ def test_a_signal_of_this_process_means_nothing_to_those_it_starts(cell: Cell, w
         assert signal.getsignal(signal.SIGTERM) is deaf
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_how_far_to_trust_a_prediction_depends_on_what_was_fitted(cell: Cell, workload: Workload) -> None:
+    """Wider for sessions and for a model that no fit on this GPU has seen; of tokens/s/GPU in any case."""
+
+    def factor(cell: Cell) -> float:
+        point = predict(cell, SETTINGS, workload).point
+        assert point is not None and point.provenance["band"]["measure"] == "tokens/s/GPU"
+        return point.provenance["band"]["factor"]
+
+    known = replace(cell, benchmark=replace(cell.benchmark, model="meta-llama/Meta-Llama-3.1-70B", precision="fp8"))
+    unseen = replace(cell, benchmark=replace(cell.benchmark, model="Qwen/Qwen3-8B", precision="bf16"))
+    wide = Arm(Topology(8))
+    sessions = replace(unseen, scenario=Scenario("agentic-coding"), concurrency=1)
+    assert factor(replace(known, arm=wide)) < factor(replace(unseen, arm=wide)) < factor(replace(sessions, arm=wide))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,9 @@ from ridgeline.cli.rests import Rests
 from ridgeline.cli.search import chosen_cells
 from ridgeline.cli.sweep_options import recipe_settings
 from ridgeline.cli.typed import run_app
+from ridgeline.core.cell import Cell
 from ridgeline.core.point import Point
+from ridgeline.simulate.fitfile import check_all
 from ridgeline.spec.settings import load_settings
 from ridgeline.sweep.deploy import Modelling
 from ridgeline.sweep.overrides import recipes_with
@@ -57,6 +59,9 @@ def simulate(
     jobs: Annotated[int | None, typer.Option(help="cells at a time; default: one a core")] = None,
     runner_config: Annotated[Path | None, typer.Option(help="runners file, where host memory must be known")] = None,
     config: Annotated[Path | None, typer.Option("--settings", help="ridgeline.yaml: fleets, models, recipes")] = None,
+    parameters: Annotated[
+        Path | None, typer.Option(help="cost parameters that `calibrate` fitted: a file or its folder")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="points as JSON lines on stdout")] = False,
 ) -> int:
     """Predict every cell, on the engine that its recipe would start. Exit 1 when the engine model refuses one."""
@@ -75,7 +80,9 @@ def simulate(
     show = _as_json if as_json else _as_line(max(len(cell.name) for cell in chosen))
     workload = Workload(settings, trace or quickstart_trace())
     workload.read(chosen)
-    modelling = Modelling(recipe_settings(settings), recipes_with(user), user)
+    if parameters is not None:
+        check_all(parameters)
+    modelling = Modelling(recipe_settings(settings), recipes_with(user), user, parameters)
     refused, rests = [], Rests()
     with _store(out, settings) as keep:
         found = predict_all(chosen, settings, workload, modelling, jobs=jobs, replays=out is not None)
@@ -85,8 +92,18 @@ def simulate(
             rests.add(prediction)
             if prediction.point is None:
                 refused.append(f"not predicted: {prediction.cell.name}: {prediction.refusal}\n")
-    sys.stderr.write(rests.text + "".join(refused))
+    sys.stderr.write(rests.text + _sessions(chosen, trace) + "".join(refused))
     return 1 if refused else 0
+
+
+def _sessions(cells: Sequence[Cell], trace: Path | None) -> str:
+    """What agentic cells replayed, where nobody said."""
+    if trace is not None or all(cell.scenario.kind != "agentic-coding" for cell in cells):
+        return ""
+    return (
+        "sessions the shipped quick-start ones, few and short. How long a cache holds depends on the sessions: give\n"
+        "         yours with --trace, or make some of the public set's shape (`ridgeline trace synth --shape agentx`)\n"
+    )
 
 
 def _as_json(_: int, prediction: Prediction) -> None:

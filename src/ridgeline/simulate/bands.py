@@ -30,21 +30,28 @@ EXACT = {"step time": 0.06, "weights": 0.01, "KV tokens": 0.02}  # on the machin
 
 
 def spread_of(point: Measured, measure: str, fitted: float | None, *, seen: bool = True) -> float:
-    """Standard deviation that is expected of a point's prediction. `fitted`: what the parameter set says of layouts it
-    had not seen; None: it was not held against any points. `seen`: the set was fitted on the point's model, too."""
+    """Standard deviation that is expected of a point's prediction (see `expected_spread`)."""
+    pools, agentic = point.prefill is not None, point.kind == "agentic"
+    return expected_spread(measure, fitted, agentic=agentic, pools=pools, seen=seen) * ASSUMED ** len(point.assumed)
+
+
+def expected_spread(
+    measure: str, fitted: float | None, *, agentic: bool = False, pools: bool = False, seen: bool = True
+) -> float:
+    """Standard deviation that is expected of a prediction. `fitted`: what the parameter set says of layouts it had not
+    seen; None: it was not held against any points. `seen`: the set was fitted on the model, too. `pools`: behind a
+    prefill pool."""
     if measure in EXACT:
         return EXACT[measure]
-    if point.kind == "agentic":
-        found = AGENTIC[measure] * (1.0 if point.prefill is None else AGENTIC_POOLS)
+    if agentic:
+        found = AGENTIC[measure] * (AGENTIC_POOLS if pools else 1.0)
     elif measure == "first token":
-        found = FIRST if point.prefill is None else FIRST_POOLS
+        found = FIRST_POOLS if pools else FIRST
     elif fitted is None:
         found = UNFITTED
     else:
         found = fitted if seen else max(UNSEEN, STRANGER * fitted)
-    if point.prefill is not None:
-        found = max(found, POOLS)
-    return float(found * ASSUMED ** len(point.assumed))
+    return max(found, POOLS) if pools else found
 
 
 def band(predicted: float, measure: str, spread: float) -> tuple[float, float]:

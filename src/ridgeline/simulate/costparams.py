@@ -67,6 +67,10 @@ class CostParameters:
         """The parameters of a server whose requests hold text, to be tokenised."""
         return replace(self, frontend_token_s=self.frontend_token_s + self.text_token_s)
 
+    def knows(self, model: str) -> bool:
+        """Whether the set has factors of a model, in any precision."""
+        return any(name.rsplit(" ", 1)[0] == model for name in self.models)
+
     def factors(self, model: str, precision: str) -> tuple[float, float]:
         """Of a checkpoint; of the same model in other precisions; 1."""
         found = self.models.get(f"{model} {precision}")
@@ -77,7 +81,8 @@ class CostParameters:
 
 
 def parameters_for(gpu: str, engine: str, extra: Path | None = None, *, measured_only: bool = False) -> CostParameters:
-    """The parameters of a GPU and an engine build: `extra` (a file) over GPU-ENGINE.json over default.json.
+    """The parameters of a GPU and an engine build: `extra` (a file, or the one of this name in a folder) over
+    GPU-ENGINE.json over default.json. A file that says it is of another GPU or engine does not count.
 
     `measured_only`: leave out what was fitted, here and by model.
 
@@ -85,6 +90,7 @@ def parameters_for(gpu: str, engine: str, extra: Path | None = None, *, measured
     """
     found: dict[str, tuple[float, str]] = dict(_read(_FOLDER / "default.json"))
     own, borrowed = _own_file(gpu.lower(), engine)
+    extra = _given(extra, gpu.lower(), engine)
     if own.exists():
         read = _read(own)
         found |= {key: item for key, item in read.items() if not (measured_only and item[1].startswith("fitted"))}
@@ -99,6 +105,27 @@ def parameters_for(gpu: str, engine: str, extra: Path | None = None, *, measured
         spread = spread and spread * _BORROWED
         provenance = {key: f"borrowed from {own.stem}: {source}" for key, source in provenance.items()}
     return CostParameters(**values, models=models, spread=spread, provenance=provenance)
+
+
+def _given(path: Path | None, gpu: str, engine: str) -> Path | None:
+    """The user's file for a GPU and engine, if there is one."""
+    if path is not None and path.is_dir():
+        path = path / f"{gpu}-{engine}.json"
+        return path if path.exists() else None
+    if path is None or not path.exists():
+        return path  # which is said when it is read
+    names = zip(_whose(path), (gpu, engine), strict=True)
+    return path if all(said in (None, "any", wanted) for said, wanted in names) else None
+
+
+@lru_cache(maxsize=64)
+def _whose(path: Path) -> tuple[str | None, str | None]:
+    """The GPU and engine that a file names; nothing of one that cannot be read, which is said when it is."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return data.get("gpu"), data.get("engine")
+    except (OSError, ValueError, AttributeError):
+        return None, None
 
 
 def _own_file(gpu: str, engine: str) -> tuple[Path, bool]:

@@ -20,7 +20,7 @@ from ridgeline.simulate.bands import band, spread_of
 from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.costparams import CostParameters, parameters_for
 from ridgeline.simulate.fit import covered, engine_of_point, predict
-from ridgeline.simulate.fitfile import check
+from ridgeline.simulate.fitfile import check_all
 from ridgeline.simulate.pointkinds import Reading, read_file
 from ridgeline.simulate.points import Measured, served_by
 from ridgeline.simulate.replays import Replays
@@ -94,7 +94,7 @@ def evaluated(
 
     Raises InputError when no file could be read at all, or for a parameter file that is wrong."""
     if parameters is not None:
-        check(parameters)
+        check_all(parameters)
     found = Evaluated([], [], [], [])
     readings = []
     for path in files_of(paths):
@@ -163,7 +163,7 @@ def _evaluate(reading: Reading, found: Evaluated, choice: _Choice) -> None:
             (MEASURES[1], point.tpot_s, seen.tpot_s),
             (MEASURES[2], point.ttft_s, seen.ttft_s),
         )
-        known = fitted_on(p, engine_of_point(point).price.options.arch.name)
+        known = p.knows(engine_of_point(point).price.options.arch.name)
         found.rows.extend(_row(path, point, name, a, b, p.spread, known) for name, a, b in values if a)
 
 
@@ -173,11 +173,6 @@ def _parameters(gpu: str, engine: str, extra: Path | None, uncalibrated: bool) -
         return parameters_for("default", "default", measured_only=True)
     own = served_by(engine)
     return parameters_for(gpu, engine if engine == own else f"dynamo-{own}", extra)
-
-
-def fitted_on(p: CostParameters, model: str) -> bool:
-    """Whether a set has factors of a model, in any precision."""
-    return any(name.rsplit(" ", 1)[0] == model for name in p.models)
 
 
 def _row(

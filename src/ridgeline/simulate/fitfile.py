@@ -50,6 +50,15 @@ def text_of(found: Fit, spread: float, points: str, whose: str = "") -> str:
     return json.dumps(body, indent=1) + "\n"
 
 
+def check_all(path: Path) -> None:
+    """`check` of a file, or of all in a folder. Raises InputError for a folder without any, too."""
+    files = sorted(path.glob("*.json")) if path.is_dir() else [path]
+    if not files:
+        raise InputError([Problem(f"`{path}` holds no parameter file", hint="`ridgeline calibrate POINTS -o FOLDER`")])
+    for file in files:
+        check(file)
+
+
 def check(path: Path) -> None:
     """Raises InputError with everything that is wrong in a parameter file that somebody gave: another version's form,
     values that are no positive numbers, factors of models without both."""

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ridgeline.core.errors import InputError
+from ridgeline.simulate.bands import BAND
 from ridgeline.simulate.choices import line
 from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.costparams import CostParameters
@@ -34,7 +35,6 @@ from ridgeline.spec.facts.library import find_gpu
 
 Group = tuple[str, str]
 Guesser = Callable[[Measured, Sequence[Measured]], tuple[float | None, float | None]]
-BAND = 1.2816  # standard deviations on each side of an 80 % band
 RECIPES = {"unsaid_drafts"}  # belongs to how a group was started, not to a GPU
 
 
@@ -178,12 +178,17 @@ class Baseline:
                 own = [other for other in known if key(other) == key(point)] or list(known)
                 tput = [math.log(o.tput / self._plain[o].tput_per_gpu) for o in own if o.tput]
                 tpot = [math.log(o.tpot_s / self._plain[o].tpot_s) for o in own if o.tpot_s]
-                cache[name] = (statistics.median(tput), statistics.median(tpot))
+                cache[name] = (_median(tput), _median(tpot))
             tput_factor, tpot_factor = cache[name]
             plain = self._plain[point]
             return plain.tput_per_gpu * math.exp(tput_factor), plain.tpot_s * math.exp(tpot_factor)
 
         return guess
+
+
+def _median(logs: list[float]) -> float:
+    """0 where nothing was measured: then nobody asks for it either."""
+    return statistics.median(logs) if logs else 0.0
 
 
 def roofline() -> CostParameters:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
 
 from ridgeline.core.cell import Cell
@@ -62,6 +63,7 @@ class Modelling:
     settings: RecipeSettings = field(default_factory=RecipeSettings)
     recipes: tuple[Recipe, ...] = RECIPES
     user: Settings | None = None
+    parameters: Path | None = None  # cost parameters of the user's, a file or a folder of GPU-ENGINE.json
 
     def __call__(self, cell: Cell) -> Assumed:
         """Raises EnvironmentFailed for what is not modelled, InputError for unknown facts and for values that no

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ridgeline import __version__
@@ -25,16 +26,18 @@ from ridgeline.recipes.emulated import Assumed
 from ridgeline.recipes.placement import occupied
 from ridgeline.results.aggregate import aggregate
 from ridgeline.results.identity import run_key
+from ridgeline.simulate.bands import BAND, expected_spread
 from ridgeline.simulate.cost import StepCost
 from ridgeline.simulate.costparams import parameters_for
 from ridgeline.simulate.engine import Engine, engine_of
 from ridgeline.simulate.steady import Load, Steady, disaggregated, steady
-from ridgeline.simulate.validate import BAND
 from ridgeline.simulate.virtual import Pools, simulate
 from ridgeline.sweep.deploy import SHIPPED, Modelling
 from ridgeline.sweep.run import asked
 from ridgeline.sweep.settings import SweepSettings
 from ridgeline.sweep.workload import Workload
+
+MEASURE = "tokens/s/GPU"  # of which a prediction says how far to trust it
 
 
 class Prediction(NamedTuple):
@@ -54,7 +57,7 @@ def predict(cell: Cell, settings: SweepSettings, workload: Workload, modelling: 
     cell = asked(cell, settings)
     try:
         found = modelling(cell)
-        options, engine = modelled(found, text=settings.prompts != "token-ids")
+        options, engine = modelled(found, modelling.parameters, text=settings.prompts != "token-ids")
     except RidgelineError as error:
         return Prediction(cell, None, None, error.message)
     key = run_key(
@@ -76,7 +79,7 @@ def predict(cell: Cell, settings: SweepSettings, workload: Workload, modelling: 
         gpus=sum(occupied(cell).values()) if cell.arm.pools else None,
         provenance={
             "ridgeline": __version__,
-            "band": band_of(engine),
+            "band": band_of(engine, cell),
             "recipe": found.recipe,
             "assumes": list(found.notes),
             "trace": workload.source(cell),
@@ -87,13 +90,16 @@ def predict(cell: Cell, settings: SweepSettings, workload: Workload, modelling: 
     return Prediction(cell, point, replay, engine=digest(repr(found.engines)))
 
 
-def modelled(found: Assumed, *, text: bool = False) -> tuple[EngineOptions, Engine | Pools]:
+def modelled(
+    found: Assumed, parameters: Path | None = None, *, text: bool = False
+) -> tuple[EngineOptions, Engine | Pools]:
     """The engine of a cell, or its pools: one engine a worker, a router before them, KV over their links. The options
-    are those of an engine that decodes. `text`: prompts come as text, which the server tokenises. Raises InputError
-    where memory does not suffice."""
+    are those of an engine that decodes. `parameters`: the user's own, a file or a folder of them; `text`: prompts come
+    as text, which the server tokenises. Raises InputError where memory does not suffice."""
+    given = parameters
 
     def made(options: EngineOptions) -> Engine:
-        parameters = parameters_for(options.gpu.name, options.engine)
+        parameters = parameters_for(options.gpu.name, options.engine, given)
         return engine_of(options, parameters.for_text() if text else parameters, lazy=True)
 
     if len(found.engines) == 1:
@@ -104,14 +110,23 @@ def modelled(found: Assumed, *, text: bool = False) -> tuple[EngineOptions, Engi
     return found.decoding, Pools(prefill, decode, found.policy)
 
 
-def band_of(engine: Engine | Pools) -> Mapping[str, Any]:
-    """How far to trust a prediction: in four of five cases the measured tokens/s/GPU is within `factor` of it, as far
-    as layouts tell that the parameters were not fitted on."""
+def band_of(engine: Engine | Pools, cell: Cell) -> Mapping[str, Any]:
+    """How far to trust a prediction: in four of five cases the measured tokens/s/GPU is expected within `factor` of it,
+    as far as public points tell (simulate/bands.py): wider for sessions, for models and GPUs that no fit has seen, and
+    behind prefill pools."""
     engines = (*engine.prefill, *engine.decode) if isinstance(engine, Pools) else (engine,)
-    spreads = [each.price.p.spread for each in engines if isinstance(each.price, StepCost)]
-    if not spreads or None in spreads:
-        return {"factor": None, "reason": "these cost parameters were not held against measured points"}
-    return {"factor": round(math.exp(BAND * max(s for s in spreads if s is not None)), 4), "share": 0.8}
+    prices = [each.price for each in engines if isinstance(each.price, StepCost)]
+    if not prices:
+        return {"factor": None, "reason": "steps of this engine have no prices"}
+    agentic = cell.scenario.kind == "agentic-coding"
+    split = isinstance(engine, Pools) and bool(engine.prefill)
+    spreads = [
+        expected_spread(
+            MEASURE, price.p.spread, agentic=agentic, pools=split, seen=price.p.knows(price.options.arch.name)
+        )
+        for price in prices
+    ]
+    return {"factor": round(math.exp(BAND * max(spreads)), 4), "share": 0.8, "measure": MEASURE}
 
 
 def predict_all(
@@ -194,7 +209,7 @@ def _placed(cell: Cell, settings: SweepSettings, modelling: Modelling) -> Predic
     """One cell of fixed lengths: its place on the frontier and how long it takes."""
     try:
         found = modelling(cell)
-        _, engine = modelled(found, text=settings.prompts != "token-ids")
+        _, engine = modelled(found, modelling.parameters, text=settings.prompts != "token-ids")
         load = Load(cell.scenario.isl or 1, cell.scenario.osl or 1, cell.concurrency)
         lies = steady_of(engine, load)
     except RidgelineError as error:
@@ -210,7 +225,7 @@ def _placed(cell: Cell, settings: SweepSettings, modelling: Modelling) -> Predic
         id=cell.fingerprint, run_key=cell.fingerprint, cell_fingerprint=cell.fingerprint, name=cell.name,
         line=cell.line, series="steady state", source=Source.PREDICTED, concurrency=cell.concurrency,
         gpus=gpus, facts={}, measures=measures,
-        provenance={"band": band_of(engine), "recipe": found.recipe, "assumes": list(found.notes)},
+        provenance={"band": band_of(engine, cell), "recipe": found.recipe, "assumes": list(found.notes)},
     )  # fmt: skip
     return Prediction(cell, point, None, engine=digest(repr(found.engines)))
 
