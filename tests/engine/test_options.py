@@ -91,3 +91,10 @@ def test_pools_of_a_real_engine_within_three_percent() -> None:
         memory = memory_of(options_from("llama-3.1-8b", "h200", ONE, gpu_memory_utilization=utilization))
         assert memory.weights.total / GIB == pytest.approx(facts[name]["model_gib"], rel=0.01)
         assert memory.capacity.tokens == pytest.approx(facts[name]["kv_tokens"], rel=0.03), name
+
+
+def test_weights_that_do_not_fit_are_the_reason_given() -> None:
+    """The engine's own advice, more memory, leads nowhere when the weights alone are more than there is."""
+    with pytest.raises(InputError, match=r"the weights do not fit.*for weights[\s\S]*more GPUs") as raised:
+        memory_of(options_from("Qwen/Qwen3-235B-A22B", "h200", Topology(1), "bf16"))
+    assert "increasing" not in str(raised.value)

@@ -122,6 +122,8 @@ def options_of_launch(launch: Launch, around: Around) -> Launched:
             notes.append(f"requests of more than {length:,} tokens are refused: the cache holds no longer one")
             options = replace(options, max_model_len=length)
     options = replace(options, kv_cache_memory_bytes=room)
+    if room <= 0:
+        memory_of(options)  # raises, with what asks for how much
     options = replace(options, host_kv_tokens=host_tokens(launch, options, around))
     options.graphs  # noqa: B018  # what the engine refuses to capture is said here
     notes += [f"`--{name}` is not modelled" for name in PASSED_OVER if launch.given(name)]

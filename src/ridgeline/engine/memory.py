@@ -97,8 +97,11 @@ def memory_of(options: EngineOptions) -> Memory:
         found = capacity(plan, available, options.max_model_len, options.in_flight_tokens)
     except ValueError as error:
         room = f"{requested / GIB:.2f} GiB requested, {parts.total / GIB:.2f} for weights"
-        hint = "a smaller max-model-len, more GPUs, a narrower precision, or --kv-tokens to leave memory aside"
-        raise InputError([Problem(f"{error} ({room})", key="kv_cache", hint=hint)]) from error
+        message, hint = f"{error} ({room})", "a smaller max-model-len, more GPUs, or a narrower precision"
+        if parts.total >= requested:  # vLLM's own words lead nowhere then
+            message = f"No available memory for the cache blocks: the weights do not fit ({room})"
+            hint = "more GPUs for one copy of the model, experts spread over them, or a narrower precision"
+        raise InputError([Problem(message, key="kv_cache", hint=hint)]) from error
     pool = shared_pool(plan, found.blocks, keeps=keeps(options))
     return Memory(requested, parts, activation, other, available, plan, found, pool)
 
