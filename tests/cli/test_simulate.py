@@ -85,6 +85,8 @@ def test_a_framework_without_a_recipe_says_so(space: Path, capsys: pytest.Captur
     points, talk = predicted(space, "shipped.yaml", capsys)
     assert points[0]["provenance"]["recipe"].startswith("no recipe writes framework `tilert`")
     assert "the engine's defaults: 2 cells" in talk
+    space.write_text(CONFIG.replace("FRAMEWORK", "vlm"))
+    assert "`vlm` (did you mean `vllm`?)" in predicted(space, "shipped.yaml", capsys)[1]
 
 
 def test_a_plan_within_a_budget_says_the_same(space: Path, capsys: pytest.CaptureFixture[str]) -> None:

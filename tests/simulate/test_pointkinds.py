@@ -43,6 +43,7 @@ def test_gpus_of_a_single_node_are_not_tp_times_ep(tmp_path: Path) -> None:
     assert (point.tput, point.tpot_s, point.ttft_s, point.ttft_median) == (700.0, 0.02, 0.9, False)
     del API["metrics"]["mean_ttft"]
     assert one(tmp_path, [API]).ttft_median
+    assert one(tmp_path, [{**API, "metrics": {"median_tpot_ms": 20, "tput_per_gpu": 700.0}}]).tpot_s == 0.02
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ recipe writes the cell at all, or its engine's command line is not read, the eng
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -58,7 +59,11 @@ def assumed(
         nearest = _nearest(cell, facts, settings, recipes)
         if nearest is None:
             found = defaults(cell, facts, settings)
-            return replace(found, recipe=f"no recipe writes {left_out}: the engine's defaults")
+            near = difflib.get_close_matches(
+                cell.benchmark.framework, {recipe.framework for recipe in recipes if recipe.framework}, 1, 0.8
+            )
+            maybe = f" (did you mean `{near[0]}`?)" if near and near[0] != cell.benchmark.framework else ""
+            return replace(found, recipe=f"no recipe writes {left_out}{maybe}: the engine's defaults")
         written, deployment = nearest
     engines = any(service.role in ENGINE_ROLES for service in deployment.services)
     if deployment.kind == "emulated" and engines:

@@ -280,7 +280,8 @@ def _public(record: Record) -> Measured:
         prefill=prefill,
         offload=record.text("offload_mode", "kv_offloading").lower() not in _NO_TIER,
         tput=metrics.positive("tput_per_gpu", "total_tput_per_gpu"),
-        tpot_s=metrics.positive(*per_token),
+        tpot_s=metrics.positive(*per_token)
+        or metrics.positive(*(f"{name.removesuffix('_s')}_ms" for name in per_token), factor=1e-3),
         ttft_s=mean or median,
         ttft_median=mean is None and median is not None,
         date=date_in(record.text("date", "run_or_date")),
