@@ -64,6 +64,8 @@ def test_affinity_stays_unproven_without_usage_few_returns_or_a_full_pool() -> N
     assert "affinity" not in values(observed(point(), few, "vllm"))
     assert "affinity" not in values(observed(point(kv_usage__peak=0.97), enough, "vllm"))
     assert values(observed(point(kv_usage__peak=0.5), enough, "vllm"))["affinity"] == 1.0
+    ended = Replay(records=tuple(replace(r, end_ns=(r.sent_ns or 0) + 1) for r in enough.records), phases=Phases())
+    assert "affinity" not in values(observed(point(kv_usage__peak=0.5), ended, "vllm", 1000.0))
 
 
 def test_a_lane_that_begins_in_mid_session_cannot_hit_what_was_before() -> None:

@@ -45,7 +45,8 @@ def observed(point: Point, replay: Replay, kind: str, pool_tokens: float | None 
     found = [*_cache(point, replay.records, pool), *_preemptions(point), *_acceptance(point), *ranks]
     if (external := point.value("external_cache_hit")) is not None:
         found.append(Evidence("external_hit", external, parser=PARSER))
-    found += _affinity(replay.records, point)
+    if not _evicting(point, replay.records, pool):  # else turns find nothing on their own rank either
+        found += _affinity(replay.records)
     found += _contamination(replay.records)
     found += _graph_misses(scrapes, replay)
     found += _router(scrapes, replay)
@@ -98,10 +99,7 @@ def _cache(point: Point, records: Sequence[Record], pool: float | None) -> Itera
     yield Evidence("prefix_hit", hit, parser=PARSER)
     if reachable is None:
         return
-    peak = _measure(point, "kv_usage.peak")
-    live = live_histories(records)
-    evicting = peak is not None and peak >= FULL_POOL
-    evicting |= bool(pool and live and live >= FULL_OF_HISTORIES * pool)
+    evicting = _evicting(point, records, pool)
     note = f"{PARSER} (the pool filled up)" if evicting else PARSER
     yield Evidence("prefix_gap", 0.0 if evicting else max(0.0, reachable - hit), parser=note)
 
@@ -158,7 +156,14 @@ def _ranks(scrapes: Scrapes, prefix: str) -> Iterator[Evidence]:
         yield Evidence("rank_imbalance", max(done.values()) / mean, page, PARSER)
 
 
-def _affinity(records: Sequence[Record], point: Point) -> Iterator[Evidence]:
+def _evicting(point: Point, records: Sequence[Record], pool: float | None) -> bool:
+    """Whether prefixes may have been evicted. `pool`: tokens of all ranks, None where no log told."""
+    peak, live = _measure(point, "kv_usage.peak"), live_histories(records)
+    full = peak is not None and peak >= FULL_POOL
+    return full or bool(pool and live and live >= FULL_OF_HISTORIES * pool)
+
+
+def _affinity(records: Sequence[Record]) -> Iterator[Evidence]:
     """Share of returning turns whose prompt was mostly cached up to where the turn before it ended: by the usage of
     each answer. Turns of other sessions cannot help, so a turn that meets another rank finds nothing of its own."""
     last: dict[str, Record] = {}
@@ -174,8 +179,7 @@ def _affinity(records: Sequence[Record], point: Point) -> Iterator[Evidence]:
             continue  # too short to tell, or the context was cut and begins anew
         came += 1
         found += record.cached_tokens >= before.prompt_tokens / 2
-    peak = _measure(point, "kv_usage.peak")
-    if came >= RETURNS and not (peak is not None and peak >= FULL_POOL):
+    if came >= RETURNS:
         yield Evidence("affinity", found / came, parser=f"usage/1 ({came} returning turns)")
 
 
