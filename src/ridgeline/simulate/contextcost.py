@@ -101,7 +101,7 @@ class ContextCost(StepCost):
         topology = options.topology
         self._shards, self._parts = topology.dcp * topology.pcp, topology.pcp
         self._layers = 0
-        query = output = row = 0.0  # bytes of a token in all layers of a stage: heads of one rank; keys and values
+        query = output = 0.0  # bytes of a token in all layers of a stage: heads of one rank; keys and values
         for block in options.arch.blocks:
             attention = block.attention
             if not isinstance(attention, (Gqa, Mla)) or getattr(attention, "window", None):
