@@ -117,7 +117,7 @@ def _as_json(_: int, prediction: Prediction) -> None:
 def _as_line(width: int):  # type: ignore[no-untyped-def]
     def show(index: int, prediction: Prediction) -> None:
         if index == 1:
-            names = (*(name for name, _, _ in COLUMNS), "80% within")
+            names = (*(name for name, _, _ in COLUMNS), "80% of tok/s/GPU")
             sys.stdout.write(f"{'predicted':<{width}}" + "".join(f"{name:>17}" for name in names) + "\n")
         if prediction.point is not None:
             sys.stdout.write(f"{prediction.cell.name:<{width}}" + _figures(prediction.point) + "\n")
