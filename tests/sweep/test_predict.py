@@ -105,7 +105,7 @@ def test_every_prediction_has_a_band(cell: Cell, workload: Workload) -> None:
 def test_the_table_ends_with_the_band(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", str(CONFIG), "--duration", "30", "--warmup", "0", "--sessions", "3"]) == 0
     head, *lines = capsys.readouterr().out.splitlines()
-    assert head.endswith("80% within")
+    assert head.endswith("80% of tok/s/GPU")
     assert lines
     assert all("x/÷ 1." in line for line in lines)
 
